@@ -100,6 +100,8 @@ typedef struct {
   uint32_t not_alive;
   uint32_t deadline_missed;
   uint32_t liveliness_lost;
+  uint32_t sample_lost;
+  uint32_t stalled; /* Peregrine alone reports stalls */
 } Status;
 
 static inline bool status_field (const Status *status, const char *name, uint32_t *value)
@@ -113,6 +115,8 @@ static inline bool status_field (const Status *status, const char *name, uint32_
     { "not_alive", status->not_alive },
     { "deadline_missed", status->deadline_missed },
     { "liveliness_lost", status->liveliness_lost },
+    { "sample_lost", status->sample_lost },
+    { "stalled", status->stalled },
   };
   for (size_t i = 0; i < sizeof (fields) / sizeof (fields[0]); i++)
     if (strcmp (fields[i].name, name) == 0) {
@@ -134,10 +138,11 @@ static inline bool status_holds (const Status *status, const char *field, const 
 static inline void answer_status (const Status *status, bool reached)
 {
   printf ("{\"ok\":true,\"reached\":%s,\"matched\":%u,\"matched_total\":%u,\"incompatible_qos\":%u,"
-          "\"incompatible_policy\":%u,\"alive\":%u,\"not_alive\":%u,\"deadline_missed\":%u,\"liveliness_lost\":%u}\n",
+          "\"incompatible_policy\":%u,\"alive\":%u,\"not_alive\":%u,\"deadline_missed\":%u,\"liveliness_lost\":%u,"
+          "\"sample_lost\":%u,\"stalled\":%u}\n",
           reached ? "true" : "false", status->matched, status->matched_total, status->incompatible_qos,
           status->incompatible_policy, status->alive, status->not_alive, status->deadline_missed,
-          status->liveliness_lost);
+          status->liveliness_lost, status->sample_lost, status->stalled);
   fflush (stdout);
 }
 

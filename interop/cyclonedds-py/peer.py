@@ -197,7 +197,7 @@ class Endpoint:
         vars(self).clear()
 
     def status(self):
-        fields = dict.fromkeys(("alive", "not_alive", "liveliness_lost"), 0)
+        fields = dict.fromkeys(("alive", "not_alive", "liveliness_lost", "sample_lost", "stalled"), 0)
         if self.is_writer:
             matched = self.entity.get_publication_matched_status()
             incompatible = self.entity.get_offered_incompatible_qos_status()
@@ -210,6 +210,7 @@ class Endpoint:
             liveliness = self.entity.get_liveliness_changed_status()
             fields["alive"] = liveliness.alive_count
             fields["not_alive"] = liveliness.not_alive_count
+            fields["sample_lost"] = self.entity.get_sample_lost_status().total_count
         fields["matched"] = matched.current_count
         fields["matched_total"] = matched.total_count
         fields["incompatible_qos"] = incompatible.total_count

@@ -346,10 +346,12 @@ static Status read_status (const Endpoint *endpoint)
     dds_requested_incompatible_qos_status_t incompatible;
     dds_requested_deadline_missed_status_t deadline;
     dds_liveliness_changed_status_t liveliness;
+    dds_sample_lost_status_t lost;
     dds_get_subscription_matched_status (endpoint->entity, &matched);
     dds_get_requested_incompatible_qos_status (endpoint->entity, &incompatible);
     dds_get_requested_deadline_missed_status (endpoint->entity, &deadline);
     dds_get_liveliness_changed_status (endpoint->entity, &liveliness);
+    dds_get_sample_lost_status (endpoint->entity, &lost);
     status.matched = matched.current_count;
     status.matched_total = matched.total_count;
     status.incompatible_qos = incompatible.total_count;
@@ -357,6 +359,7 @@ static Status read_status (const Endpoint *endpoint)
     status.deadline_missed = deadline.total_count;
     status.alive = liveliness.alive_count;
     status.not_alive = liveliness.not_alive_count;
+    status.sample_lost = lost.total_count;
   }
   return status;
 }

@@ -212,6 +212,10 @@ public:
       status.not_alive = now.not_alive_count;
     });
   }
+  void on_sample_lost (fdds::DataReader *, const fdds::SampleLostStatus &now) override
+  {
+    observed.update ([&] (Status &status) { status.sample_lost = now.total_count; });
+  }
 };
 
 struct Endpoint {

@@ -42,17 +42,19 @@ fn main() {
         Ok("stale writer") => return roles::stale_writer(),
         Ok("reader") => return roles::reader(),
         Ok("stale reader") => return roles::stale_reader(),
-        Ok("silent writer") => return roles::silent_writer(),
+        Ok("silent writer") => return roles::silent_writer(2),
+        Ok("silent writer to one reader") => return roles::silent_writer(1),
         Ok("teller of the path") => return println!("{:?}", path_to(&["env"])),
         Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {}
     }
-    let scenarios: [(&str, fn()); 13] = [
+    let scenarios: [(&str, fn()); 14] = [
         ("samples of every size arrive from another process", samples_of_every_size_arrive),
         ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
         ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
         ("a killed reader holds up neither the writer nor other readers", killed_reader_holds_up_no_other),
         ("killed processes are lost long before their lease ends", killed_processes_are_lost_before_their_lease_ends),
+        ("a killed process is lost while another one keeps writing", killed_process_is_lost_beside_a_busy_one),
         ("a participant that ends leaves nothing behind", ended_participant_leaves_nothing_behind),
         ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
         ("another user namespace gets messages", another_user_namespace_gets_messages),
@@ -137,11 +139,11 @@ mod roles {
     }
 
     /// Writes a sample, with a lease longer than a test, and is killed.
-    pub(super) fn silent_writer() {
+    pub(super) fn silent_writer(readers: usize) {
         let participant = DomainParticipant::builder(DOMAIN).config(config()).lease(5 * PATIENCE).build().unwrap();
         let writer = super::writer(&participant);
-        writer.wait_for_readers(2, PATIENCE).unwrap();
-        eventually("shared memory is used", || participant.shared_memory_statistics().readers == 2);
+        writer.wait_for_readers(readers, PATIENCE).unwrap();
+        eventually("shared memory is used", || participant.shared_memory_statistics().readers == readers as u64);
         writer.write(&Block::new(0, 100)).unwrap();
         println!("written");
         let _ = std::io::stdin().read_line(&mut String::new());
@@ -314,6 +316,29 @@ fn killed_processes_are_lost_before_their_lease_ends() {
     // The endpoints of this process are left.
     eventually("the dead writer is unmatched", || reader.subscription_matched_status().current_count == 1);
     eventually("the dead reader is unmatched", || writer.publication_matched_status().current_count == 1);
+}
+
+/// The thread that takes the samples of the busy process has to look for the end of the other one meanwhile.
+fn killed_process_is_lost_beside_a_busy_one() {
+    let participant = participant();
+    let mut events = participant.discovery_events();
+    let reader = reader(&participant);
+    let mut killed = Other::start(&[], "silent writer to one reader");
+    assert_eq!(killed.line(), "written");
+    let _busy = Other::start(&[], "writer");
+    eventually("both writers use shared memory", || participant.shared_memory_statistics().writers == 2);
+    killed.kill();
+    let end = Instant::now() + PATIENCE;
+    loop {
+        reader.wait_and_take(PATIENCE).unwrap();
+        while let Some(event) = events.try_next() {
+            if let DiscoveryEvent::ParticipantLost(_, reason) = event {
+                assert_eq!(reason, LostReason::ProcessEnded);
+                return;
+            }
+        }
+        assert!(Instant::now() < end, "the end of the process is not reported");
+    }
 }
 
 fn ended_participant_leaves_nothing_behind() {

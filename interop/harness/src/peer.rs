@@ -171,6 +171,10 @@ pub struct Status {
     pub deadline_missed: u32,
     /// Times that a writer did not assert its liveliness.
     pub liveliness_lost: u32,
+    /// Samples that a reader reported as lost.
+    pub sample_lost: u32,
+    /// Stalls of delivery that a writer reported.
+    pub stalled: u32,
 }
 
 impl Status {

@@ -25,6 +25,8 @@ pub(crate) struct Status {
     pub(crate) not_alive: u32,
     pub(crate) deadline_missed: u64,
     pub(crate) liveliness_lost: u64,
+    pub(crate) sample_lost: u64,
+    pub(crate) stalled: u64,
 }
 
 impl Status {
@@ -39,6 +41,8 @@ impl Status {
             "not_alive" => self.not_alive.into(),
             "deadline_missed" => self.deadline_missed,
             "liveliness_lost" => self.liveliness_lost,
+            "sample_lost" => self.sample_lost,
+            "stalled" => self.stalled,
             _ => return false,
         };
         match operator {

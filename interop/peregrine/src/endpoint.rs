@@ -176,6 +176,7 @@ pub(crate) fn writer_status<T: TopicType>(writer: &DataWriter<T>) -> Status {
         incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
         deadline_missed: writer.offered_deadline_missed_status().total_count,
         liveliness_lost: writer.liveliness_lost_status().total_count,
+        stalled: writer.delivery_stalled_status().total_count.into(),
         ..Status::default()
     }
 }
@@ -192,6 +193,7 @@ pub(crate) fn reader_status<T: TopicType>(reader: &DataReader<T>) -> Status {
         alive: liveliness.alive_count,
         not_alive: liveliness.not_alive_count,
         deadline_missed: reader.requested_deadline_missed_status().total_count,
+        sample_lost: reader.sample_lost_status().total_count.into(),
         ..Status::default()
     }
 }

@@ -71,7 +71,7 @@ impl Writer {
         for index in 0..self.readers.len() {
             let is_meant = |reader: &&ReaderProxy| reader.is_messaged() && is_meant(reader);
             let Some(reader) = self.readers.get(index).filter(is_meant) else { continue };
-            self.packer.open_to(reader.info.guid.prefix, &reader.own_destination());
+            self.packer.open_to(reader.info.guid.prefix, &self.group.own_destination(reader));
             self.put_own_heartbeat(now, index, true, true);
             self.packer.close();
         }
@@ -126,7 +126,7 @@ impl Writer {
         }
         let others = SequenceNumberSet::from_ascending(end, rejected.iter().filter(|number| *number > end));
         self.packer.close();
-        self.packer.open_to(reader.info.guid.prefix, &reader.own_destination());
+        self.packer.open_to(reader.info.guid.prefix, &self.group.own_destination(reader));
         self.packer.gap(reader.entity(), start, others);
         debug_assert!(self.packer.open_len() <= MESSAGE_BYTES_MAX);
         let rest = requested.iter().filter(|number| !rejected.contains(*number));

@@ -15,7 +15,7 @@ use crate::transmit::Destination;
 
 use super::filter::{RejectedRun, SampleFilter, admits, is_same_filter};
 use super::pack::{Outgoing, Packer};
-use super::proxy::MatchedReader;
+use super::proxy::{MatchedReader, ReaderProxy};
 
 /// The readers that receive new samples by messages.
 #[derive(Debug)]
@@ -85,6 +85,17 @@ impl Group {
     pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
         let everyone = add_parts(&mut self.parts, readers, asking);
         self.everyone.push(everyone);
+    }
+
+    /// The destination of messages for this reader alone: that of new samples if no other reader receives these, so that
+    /// repairs of a single reader allocate none.
+    pub(super) fn own_destination(&self, reader: &ReaderProxy) -> Arc<Destination> {
+        match self.parts.as_slice() {
+            [Part { to, .. }] if *to.peers == [reader.info.guid] && *to.locators == *reader.own_locators() => {
+                Arc::clone(to)
+            }
+            _ => reader.own_destination(),
+        }
     }
 
     /// Whether all readers receive the same messages.

@@ -447,7 +447,7 @@ impl Writer {
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         reader.repairs_paid.charge_heartbeat();
-        let (info, to) = (&reader.info, reader.own_destination());
+        let (info, to) = (&reader.info, self.group.own_destination(reader));
         self.packer.open_for_heartbeat(info.guid.prefix, &to, len, info.max_message_bytes);
         // A reader that never acknowledges receives no request, nor one that has nothing to acknowledge and asks again
         // if this message is lost.
@@ -481,7 +481,7 @@ impl Writer {
         let mut bytes = 0;
         let mut gone_below = SequenceNumber::ZERO;
         let declared_lost = reader.declared_lost(first, own_first);
-        let to = reader.own_destination();
+        let to = self.group.own_destination(reader);
         for number in requested.iter() {
             if number < gone_below || number >= self.next_to_send || declared_lost.contains(&number) {
                 continue;
@@ -525,7 +525,7 @@ impl Writer {
         let count = outgoing.fragments(outgoing.payload.len());
         self.packer.set_asked(reader.info.expects_inline_qos);
         let (mut bytes, mut sent) = (0, FragmentNumberSet::empty(wanted.base()));
-        let to = reader.own_destination();
+        let to = self.group.own_destination(reader);
         for fragment in wanted.iter().take_while(|f| f.0 <= count) {
             if bytes > REPAIR_BYTES_MAX {
                 break;
@@ -571,7 +571,7 @@ impl Writer {
         let Some(reader) = self.readers.get(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
-        let to = reader.own_destination();
+        let to = self.group.own_destination(reader);
         let until = self.next_to_send;
         let mut octets = 0_usize;
         let mut next = from;

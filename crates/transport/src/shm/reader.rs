@@ -358,6 +358,12 @@ impl Reader {
         self.remove_gone();
     }
 
+    /// Looks for writers that are gone and have no sample left, for [`Self::poll_gone`]. [`Self::take`] looks for them
+    /// only if no writer has a sample, so that a caller that always finds one has to call this from time to time.
+    pub fn look_for_ends(&mut self) {
+        self.remove_gone();
+    }
+
     /// The next writer that is gone and was not reported yet.
     pub fn poll_gone(&mut self) -> Option<WriterGone> {
         self.gone.pop_front()
@@ -394,6 +400,7 @@ impl Reader {
     }
 
     fn remove_gone(&mut self) {
+        let count = self.channels.len();
         let mut place = 0;
         while let Some(channel) = self.channels.get(place) {
             let Some(reason) = channel.gone.filter(|_| channel.is_over()) else {
@@ -411,8 +418,11 @@ impl Reader {
             self.gone.push_back(WriterGone { writer: channel.id, reason, lost });
             debug_assert!(self.channels.len() + self.gone.len() <= CHANNELS_MAX);
         }
-        self.remove_unused_doorbells();
-        self.turn = 0;
+        if self.channels.len() < count {
+            self.remove_unused_doorbells();
+            // Channels without samples may end often, and the turns of the others go on.
+            self.turn %= self.channels.len().max(1);
+        }
     }
 
     fn remove_unused_doorbells(&mut self) {

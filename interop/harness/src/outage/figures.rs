@@ -38,6 +38,10 @@ pub struct Figures {
     pub written: usize,
     /// Accepted samples that never arrived. Only samples after the first one that arrived count.
     pub lost: usize,
+    /// Samples that the reader reported as lost (SAMPLE_LOST), from the outage on.
+    pub reported_lost: u32,
+    /// Stalls of delivery that the writer reported, from the outage on.
+    pub stalls: u32,
     /// Samples that arrived twice.
     pub repeated: usize,
     /// Samples that the writer refused.
@@ -64,6 +68,8 @@ impl Figures {
             flow: flow(&record.arrivals, times),
             written: writes().filter(|write| write.is_accepted).count(),
             lost: Self::lost(record),
+            reported_lost: growth(&record.reader, times, |report| report.sample_lost),
+            stalls: growth(&record.writer, times, |report| report.stalled),
             repeated: record.arrivals.len() - distinct.len(),
             refused: writes().filter(|write| !write.is_accepted).count(),
             longest_write: Duration::from_nanos(longest_write_ns.unwrap_or(0)),
@@ -135,6 +141,22 @@ fn matching(reports: &[Report], times: Times) -> Matching {
     let at_end = reports.last().map_or(0, |report| report.matched);
     let is_unmatched = was_unmatched || at_end == 0;
     Matching { unmatched: is_unmatched.then(|| Duration::from_nanos(unmatched_ns)), at_end, new_matches }
+}
+
+/// How much a count has grown from the outage on, in all processes of this side.
+fn growth(reports: &[Report], times: Times, count: impl Fn(&Report) -> u32) -> u32 {
+    let mut before = (0, 0);
+    let mut sum: u32 = 0;
+    for report in reports {
+        let (process, last) = before;
+        let now = count(report);
+        if report.at_ns >= times.began_ns {
+            let grown = if process == report.process { now.saturating_sub(last) } else { now };
+            sum = sum.saturating_add(grown);
+        }
+        before = (report.process, now);
+    }
+    sum
 }
 
 /// The largest memory from the outage on, less that before it.

@@ -33,6 +33,8 @@ pub(super) struct Report {
     pub(super) at_ns: u64,
     pub(super) matched: u32,
     pub(super) matched_total: u32,
+    pub(super) sample_lost: u32,
+    pub(super) stalled: u32,
     pub(super) resident_kib: u64,
     /// Counts the processes of this side.
     pub(super) process: u32,

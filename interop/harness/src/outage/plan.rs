@@ -9,9 +9,12 @@ use crate::peer::Program;
 /// Finds the program of a peer.
 type Find = fn() -> Result<Program>;
 
+/// The name of Peregrine among the peers.
+pub const OWN: &str = "peregrine";
+
 /// The peers by the names that the command line uses.
 pub const PEERS: [(&str, Find); 4] = [
-    ("peregrine", Program::peregrine),
+    (OWN, Program::peregrine),
     ("cyclone-0.10", Program::cyclone_dds),
     ("cyclone-11", Program::cyclone_dds_11),
     ("fast", Program::fast_dds),
@@ -33,10 +36,9 @@ pub type PairOf = (&'static str, &'static str);
 
 /// Peregrine with itself, with each vendor in both directions, and each vendor with itself.
 pub fn pairs() -> Vec<PairOf> {
-    let own = PEERS[0].0;
     let vendors = || PEERS[1..].iter().map(|(name, _)| *name);
-    let mixed = vendors().flat_map(|vendor| [(own, vendor), (vendor, own)]);
-    [(own, own)].into_iter().chain(mixed).chain(vendors().map(|vendor| (vendor, vendor))).collect()
+    let mixed = vendors().flat_map(|vendor| [(OWN, vendor), (vendor, OWN)]);
+    [(OWN, OWN)].into_iter().chain(mixed).chain(vendors().map(|vendor| (vendor, vendor))).collect()
 }
 
 /// The pairs that `WRITER:READER,…` names.
@@ -57,9 +59,9 @@ fn lengths_s(kind: Kind, is_quick: bool) -> &'static [u64] {
     let all: &[u64] = match kind {
         Kind::Multicast => &[5, 15, 40, 90],
         Kind::StopWriter | Kind::StopReader => &[5, 15, 40],
-        Kind::UnicastToReader | Kind::UnicastToWriter => &[15],
+        Kind::UnicastToReader | Kind::UnicastToWriter => &[15, 40],
         Kind::Link => &[5, 30],
-        Kind::KillWriter | Kind::KillReader => &[1],
+        Kind::KillWriter | Kind::KillReader => &[1, 15],
         Kind::MoveWriter | Kind::MoveReader => &[0],
     };
     if is_quick { &all[..all.len().min(2)] } else { all }

@@ -13,7 +13,7 @@ use super::log::{Arrival, Log, Report, Written, wall_ns};
 use super::setup::{PERIOD, SAMPLE_BYTES, Setup};
 use crate::error::{Error, Result};
 use crate::lab::NetNs;
-use crate::peer::{Participant, Peer, Program, Write};
+use crate::peer::{Participant, Peer, Program, Status, Write};
 use crate::qos::{DataType, Qos};
 
 const DOMAIN: u32 = 7;
@@ -225,8 +225,9 @@ impl Driver {
         let status = peer.status("e")?;
         let at_ns = wall_ns();
         let resident_kib = resident_kib(peer.pid())?;
-        let (matched, matched_total, process) = (status.matched, status.matched_total, self.processes);
-        let report = Report { at_ns, matched, matched_total, resident_kib, process };
+        let Status { matched, matched_total, sample_lost, stalled, .. } = status;
+        let report =
+            Report { at_ns, matched, matched_total, sample_lost, stalled, resident_kib, process: self.processes };
         self.log.add(|record| match self.role {
             Role::Writer => record.writer.push(report),
             Role::Reader => record.reader.push(report),

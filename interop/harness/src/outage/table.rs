@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use super::fault::Outage;
 use super::figures::{Figures, Flow, Matching};
-use super::plan::PairOf;
+use super::plan::{OWN, PairOf};
 use super::setup::GAP;
 
+/// Smaller differences of two runs are noise: ten samples, and the time in which they are written.
+const NOISE_SAMPLES: usize = 10;
+const NOISE: Duration = Duration::from_millis(100);
 const BEGIN: &str = "<!-- outages: generated from here -->";
 const END: &str = "<!-- outages: generated up to here -->";
 
@@ -45,11 +48,47 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
     overview(&mut text, entries, &pairs, &outages, |figures| flow(figures.flow));
     text.push_str("\n### Samples lost\n\n");
     overview(&mut text, entries, &pairs, &outages, |figures| figures.lost.to_string());
+    text.push_str("\n### Where another implementation with itself is better\n\n");
+    let better: Vec<String> = outages.iter().flat_map(|outage| better(entries, *outage)).collect();
+    match better.is_empty() {
+        true => text.push_str("In no row.\n"),
+        false => better.iter().for_each(|row| text.push_str(&format!("- {row}\n"))),
+    }
     for outage in &outages {
         let _ = write!(text, "\n### {outage}\n\n");
         details(&mut text, entries.iter().filter(|entry| entry.outage == *outage));
     }
     text
+}
+
+/// The figures of other implementations with themselves that are better than those of Peregrine with itself.
+fn better(entries: &[Entry], outage: Outage) -> Vec<String> {
+    let with_itself = |entry: &&Entry| entry.outage == outage && entry.pair.0 == entry.pair.1;
+    let Some(own) = entries.iter().filter(with_itself).find(|entry| entry.pair.0 == OWN) else { return Vec::new() };
+    let mut found = Vec::new();
+    for other in entries.iter().filter(with_itself).filter(|entry| entry.pair.0 != OWN) {
+        let (ours, theirs) = (&own.figures, &other.figures);
+        let mut add = |what: &str, ours: String, theirs: String| {
+            found.push(format!("{outage}, {what}: {theirs} with {}, {ours} with {OWN}", other.pair.0));
+        };
+        if is_sooner(theirs.flow, ours.flow) {
+            add("data again after", flow(ours.flow), flow(theirs.flow));
+        }
+        if theirs.lost + NOISE_SAMPLES < ours.lost {
+            add("samples lost", ours.lost.to_string(), theirs.lost.to_string());
+        }
+        if theirs.longest_write + NOISE < ours.longest_write {
+            add("longest write", seconds(ours.longest_write), seconds(theirs.longest_write));
+        }
+    }
+    found
+}
+
+fn is_sooner(one: Flow, other: Flow) -> bool {
+    match (one, other) {
+        (Flow::After(one), Flow::After(other)) => one + NOISE < other,
+        (one, other) => matches!(one, Flow::After(_)) && matches!(other, Flow::NotWithin(_)),
+    }
 }
 
 fn overview(
@@ -71,10 +110,10 @@ fn overview(
 
 fn details<'e>(text: &mut String, entries: impl Iterator<Item = &'e Entry>) {
     text.push_str(
-        "| writer → reader | silence during | data again after | written | lost | repeated | refused | longest write | \
-         writer's matches | reader's matches | memory of writer | of reader |\n",
+        "| writer → reader | silence during | data again after | written | lost | reported lost | repeated | refused | \
+         stalls | longest write | writer's matches | reader's matches | memory of writer | of reader |\n",
     );
-    text.push_str("|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    text.push_str("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for Entry { pair, figures, .. } in entries {
         let during = if figures.silence_during > GAP { seconds(figures.silence_during) } else { "none".to_owned() };
         let cells = [
@@ -83,8 +122,10 @@ fn details<'e>(text: &mut String, entries: impl Iterator<Item = &'e Entry>) {
             flow(figures.flow),
             figures.written.to_string(),
             figures.lost.to_string(),
+            figures.reported_lost.to_string(),
             figures.repeated.to_string(),
             figures.refused.to_string(),
+            figures.stalls.to_string(),
             seconds(figures.longest_write),
             matching(figures.writer),
             matching(figures.reader),
@@ -157,6 +198,8 @@ mod tests {
             flow,
             written: 1000,
             lost: 7,
+            reported_lost: 5,
+            stalls: 2,
             repeated: 0,
             refused: 0,
             longest_write: Duration::from_millis(3),
@@ -183,10 +226,31 @@ mod tests {
             "| Multicast lost in both directions, unicast passes, 5 s | 0.1 s | not run |",
             "| Link down, 5 s | not run | **not within 40 s** |",
             "### Link down, 5 s",
-            "| a → b | none | 0.1 s | 1000 | 7 | 0 | 0 | 0.0 s | kept | **none at the end** | +1.5 MiB | ended |",
+            "| a → b | none | 0.1 s | 1000 | 7 | 5 | 0 | 0 | 2 | 0.0 s | kept | **none at the end** | +1.5 MiB | ended |",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn better_figures_of_another_implementation_with_itself_are_named() {
+        let own = entry((OWN, OWN), Kind::Link, Flow::After(Duration::from_secs(2)));
+        let with = |flow, lost| {
+            let other = entry(("a", "a"), Kind::Link, flow);
+            Entry { figures: Figures { lost, ..other.figures }, ..other }
+        };
+        let same = with(Flow::After(Duration::from_millis(1950)), 0);
+        assert_eq!(better(&[own, same], own.outage), Vec::<String>::new());
+        let sooner = with(Flow::After(Duration::from_secs(1)), 7);
+        assert_eq!(
+            better(&[own, sooner], own.outage),
+            ["Link down, 5 s, data again after: 1.0 s with a, 2.0 s with peregrine"]
+        );
+        let own = Entry { figures: Figures { lost: 30, ..own.figures }, ..own };
+        let fewer = with(Flow::NotWithin(Duration::from_secs(40)), 19);
+        assert_eq!(better(&[own, fewer], own.outage), ["Link down, 5 s, samples lost: 19 with a, 30 with peregrine"]);
+        let pair_of_both = Entry { pair: ("a", OWN), ..sooner };
+        assert_eq!(better(&[own, pair_of_both], own.outage), Vec::<String>::new());
     }
 
     #[test]

@@ -305,3 +305,22 @@ fn fragments_of_later_samples_are_no_progress() {
     let stalls = pair.writer_events.iter().filter(|event| matches!(event, WriterEvent::Stalled(_)));
     assert_eq!(stalls.count(), 1, "the stall began with the first sample that had no room, and lasts");
 }
+
+/// Requests for acknowledgement and repairs of a single reader allocate no destination.
+#[test]
+fn only_reader_has_the_destination_of_new_samples_for_itself() {
+    let to = |index| Arc::new([crate::pair::locator(index)]);
+    let reader = |index| MatchedReader { to: to(index), ..foreign_reader(index, VendorId::PEREGRINE) };
+    let mut writer = Writer::new(keep_all(10));
+    let own = |writer: &Writer, index| writer.group.own_destination(writer.readers.get(index).unwrap());
+    assert!(writer.match_reader(Instant(1), reader(0)));
+    sent(&mut writer);
+    let [first, again] = [(); 2].map(|()| own(&writer, 0));
+    assert!(Arc::ptr_eq(&first, &again) && Arc::ptr_eq(&first, &writer.group.everyone[0]));
+    assert!(writer.match_reader(Instant(2), reader(1)));
+    sent(&mut writer);
+    for index in 0..2 {
+        let own = own(&writer, index);
+        assert_eq!((&*own.peers, &*own.locators), (&[reader_guid(index)][..], &to(index)[..]));
+    }
+}

@@ -265,7 +265,8 @@ impl ShmReceiver {
         }
         self.takes_since_messages += 1;
         if self.takes_since_messages >= TAKES_BETWEEN_MESSAGES {
-            self.handle_messages(shared);
+            self.reader.look_for_ends();
+            self.handle_messages_and_ends(shared);
         }
         taken
     }

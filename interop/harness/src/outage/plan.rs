@@ -10,7 +10,7 @@ use crate::peer::Program;
 type Find = fn() -> Result<Program>;
 
 /// The name of Peregrine among the peers.
-pub const OWN: &str = "peregrine";
+pub(super) const OWN: &str = "peregrine";
 
 /// The peers by the names that the command line uses.
 pub const PEERS: [(&str, Find); 4] = [

@@ -12,7 +12,7 @@ use peregrine::security::check::{Finding, Severity};
 use peregrine::security::{MessageRefusal, RenewalCause, SecurityEvent};
 use peregrine::{DiscoveryEvent, DiscoveryEvents, DomainParticipant, Error, Guid};
 use peregrine_rtps::protection::ProtectionKind;
-use realm::lenient::lenient;
+use realm::hooked_access::lenient;
 use realm::watched_keys::watched_keys;
 use realm::watched_threads::{Call, watched_threads};
 use realm::{Block, Levels, PATIENCE, Realm, await_event, config, exchange, participant, reader, writer};

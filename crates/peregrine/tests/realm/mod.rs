@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-pub(crate) mod lenient;
+pub(crate) mod hooked_access;
 pub(crate) mod watched_keys;
 pub(crate) mod watched_threads;
 

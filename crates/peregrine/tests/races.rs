@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use common::sets_on_drop::SetsOnDrop;
 use common::{PATIENCE, Reading, config, eventually, participant};
 use peregrine::error::BadParameter;
 use peregrine::qos::{
@@ -264,7 +265,7 @@ fn race<A, B: Send>(rounds: u32, act: impl Fn() -> A, other_act: impl Fn() -> B 
             }
         });
         // A failed check ends the other thread as well.
-        let _over = Over(&is_over);
+        let _over = SetsOnDrop(&is_over);
         for round in 1..=rounds {
             begun.store(round, Ordering::SeqCst);
             (0..round % DELAYS).for_each(|_| std::hint::spin_loop());
@@ -279,12 +280,4 @@ fn race<A, B: Send>(rounds: u32, act: impl Fn() -> A, other_act: impl Fn() -> B 
             check(result, other_result);
         }
     });
-}
-
-struct Over<'f>(&'f AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }

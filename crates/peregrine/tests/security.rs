@@ -12,7 +12,8 @@ use peregrine::security::check::{Finding, Severity};
 use peregrine::security::{MessageRefusal, RenewalCause, SecurityEvent};
 use peregrine::{DiscoveryEvent, DiscoveryEvents, DomainParticipant, Error, Guid};
 use peregrine_rtps::protection::ProtectionKind;
-use realm::lenient::lenient;
+use realm::hooked_access::lenient;
+use realm::sets_on_drop::SetsOnDrop;
 use realm::watched_keys::watched_keys;
 use realm::watched_threads::{Call, watched_threads};
 use realm::{Block, Levels, PATIENCE, Realm, await_event, config, exchange, participant, reader, writer};
@@ -215,15 +216,6 @@ fn unusable_revocation_list_is_named_and_leaves_the_former_one_in_use() {
 /// Samples that a writer is ahead of its reader at most.
 const AHEAD_MAX: u64 = 500;
 
-/// Ends the loop of another thread, also when this one panics.
-struct StopsOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopsOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn keys_that_are_renewed_in_mid_flow_lose_no_sample() {
     let realm = Realm::new(ENCRYPTED);
@@ -250,7 +242,7 @@ fn keys_that_are_renewed_in_mid_flow_lose_no_sample() {
                 }
                 number
             });
-            let stop = StopsOnDrop(&is_over);
+            let stop = SetsOnDrop(&is_over);
             let take = || {
                 let sample = reader.wait_and_take(PATIENCE).unwrap();
                 let expected = taken.load(Ordering::Relaxed);

@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use peregrine::security::ProtectionKind;
-use peregrine::security::plugins::access_control::{
-    AccessControl, Denial, DomainRule, EndpointDescription, EndpointSecurity, PeerCredential, PeerRefusal, Rights,
-};
-use peregrine::security::plugins::{Plugins, WallTime};
-use peregrine::{DomainParticipant, EntityId, Error, user_code_panics};
+use peregrine::security::plugins::access_control::{Denial, EndpointSecurity, Rights};
+use peregrine::{DomainParticipant, Error, user_code_panics};
+use realm::hooked_access::{Hooks, hooked};
 use realm::{Block, Levels, PATIENCE, Realm, exchange, participant, reader, writer};
 
 const LEVELS: Levels = Levels {
@@ -21,13 +19,7 @@ const LEVELS: Levels = Levels {
     payloads: ProtectionKind::Encrypt,
 };
 
-/// Decides as the built-in one, but for some topics.
-#[derive(Debug)]
-struct Faulty {
-    builtin: Rights,
-    state: Arc<State>,
-}
-
+/// Misbehaves for some topics.
 #[derive(Debug, Default)]
 struct State {
     /// Calls that have panicked.
@@ -35,68 +27,38 @@ struct State {
     participant: Mutex<Option<DomainParticipant>>,
 }
 
-impl Faulty {
+impl State {
     fn misbehave(&self, topic: &str) {
         if topic == "open/panics" {
-            self.state.calls.fetch_add(1, Ordering::SeqCst);
+            self.calls.fetch_add(1, Ordering::SeqCst);
             panic!("on purpose");
         }
         if topic == "open/calls"
-            && let Some(participant) = &*self.state.participant.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(participant) = &*self.participant.lock().unwrap_or_else(PoisonError::into_inner)
         {
-            self.state.calls.fetch_add(1, Ordering::SeqCst);
+            self.calls.fetch_add(1, Ordering::SeqCst);
             let _ = participant.topic::<Block>("open/other");
         }
     }
 }
 
-impl AccessControl for Faulty {
-    fn domain_rule(&self) -> &DomainRule {
-        self.builtin.domain_rule()
-    }
-
-    fn allow_unauthenticated(&self) -> bool {
-        self.builtin.allow_unauthenticated()
-    }
-
-    fn security_of(&self, topic: &str) -> Result<EndpointSecurity, Denial> {
-        self.builtin.security_of(topic)
-    }
-
-    fn endpoint(
-        &self,
-        endpoint: EntityId,
-        description: &EndpointDescription,
-        now: WallTime,
-    ) -> Result<EndpointSecurity, Denial> {
-        if description.topic == "open/local" {
+impl Hooks for State {
+    fn on_endpoint(&self, _: &Rights, topic: &str) -> Option<Result<EndpointSecurity, Denial>> {
+        if topic == "open/local" {
             self.misbehave("open/panics");
         }
-        AccessControl::endpoint(&self.builtin, endpoint, description, now)
+        None
     }
 
-    fn remote_participant(&self, peer: &PeerCredential, now: WallTime) -> Result<(), PeerRefusal> {
-        AccessControl::remote_participant(&self.builtin, peer, now)
-    }
-
-    fn remote_endpoint(
-        &self,
-        peer: &PeerCredential,
-        endpoint: EntityId,
-        description: &EndpointDescription,
-        now: WallTime,
-    ) -> Result<EndpointSecurity, Denial> {
-        self.misbehave(&description.topic);
-        AccessControl::remote_endpoint(&self.builtin, peer, endpoint, description, now)
+    fn on_remote_endpoint(&self, topic: &str) {
+        self.misbehave(topic);
     }
 }
 
 /// Two participants, of which the second has the faulty plug-in.
 fn sides(domain: u32) -> (DomainParticipant, DomainParticipant, Arc<State>) {
     let (realm, state) = (Realm::new(LEVELS), Arc::<State>::default());
-    let of_plugin = Arc::clone(&state);
-    let plugins =
-        Plugins::new().access_control(move |builtin| Arc::new(Faulty { builtin, state: Arc::clone(&of_plugin) }));
+    let plugins = hooked(Arc::clone(&state));
     let a = participant(domain, realm.member("A", 2));
     let b = participant(domain, realm.member("B", 3).plugins(plugins));
     (a, b, state)

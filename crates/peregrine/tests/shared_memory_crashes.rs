@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::holdings::Holdings;
+use common::sets_on_drop::SetsOnDrop;
 use common::{PATIENCE, config, eventually};
 use peregrine::{DataReader, DataWriter, DdsType, DomainParticipant};
 
@@ -282,6 +283,7 @@ fn kill_readers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
             number
         }
     });
+    let over = SetsOnDrop(&is_over);
     for round in rounds {
         let mut other = Other::start("reader", round);
         assert_eq!(other.first_line(), "first");
@@ -291,6 +293,6 @@ fn kill_readers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
     let start = Instant::now();
     eventually("discovery has forgotten them", || participant.discovered_participants().is_empty());
     println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
-    is_over.store(true, Ordering::Relaxed);
+    drop(over);
     println!("{} samples were written", thread.join().unwrap());
 }

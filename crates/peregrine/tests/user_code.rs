@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::sets_on_drop::SetsOnDrop;
 use common::{Block, PATIENCE, Reading, config, eventually, participant};
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::status::RequestedDeadlineMissedStatus;
@@ -310,14 +311,6 @@ fn overload_listener(here: &DomainParticipant, meanwhile: impl FnOnce()) {
         meanwhile();
     });
     assert!(calls.load(Ordering::Relaxed) > 0);
-}
-
-struct SetsOnDrop<'f>(&'f AtomicBool);
-
-impl Drop for SetsOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn local_participant(domain: u32, lease: Duration) -> DomainParticipant {

@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod holdings;
+pub mod sets_on_drop;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

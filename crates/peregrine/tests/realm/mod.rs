@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-pub(crate) mod lenient;
+pub(crate) mod hooked_access;
+#[path = "../common/sets_on_drop.rs"]
+pub(crate) mod sets_on_drop;
 pub(crate) mod watched_keys;
 pub(crate) mod watched_threads;
 

@@ -166,8 +166,8 @@ impl WriterHistory {
 
     /// Adds a change under the next number and makes room according to the history policy.
     ///
-    /// `acknowledged_below` returns the number before which every reader has acknowledged; called only when a limit is
-    /// reached. These changes may be removed.
+    /// `acknowledged_below` returns the number before which every reader has acknowledged; called once for each limit
+    /// that is reached. These changes may be removed.
     ///
     /// # Errors
     /// The limit that prevents the addition, and the change.
@@ -176,11 +176,11 @@ impl WriterHistory {
         change: Change,
         fragment_size: u32,
         expires_at: Instant,
-        acknowledged_below: impl FnOnce() -> SequenceNumber,
+        acknowledged_below: impl Fn() -> SequenceNumber,
         pool: &mut BufferPool,
     ) -> Result<SequenceNumber, (Full, Change)> {
         if !self.has_room_anyway(&change.instance)
-            && let Err(full) = self.make_room(&change.instance, acknowledged_below(), pool)
+            && let Err(full) = self.make_room(&change.instance, acknowledged_below, pool)
         {
             return Err((full, change));
         }
@@ -424,7 +424,7 @@ impl WriterHistory {
     fn make_room(
         &mut self,
         instance: &KeyHash,
-        acknowledged_below: SequenceNumber,
+        acknowledged_below: impl Fn() -> SequenceNumber,
         pool: &mut BufferPool,
     ) -> Result<(), Full> {
         self.check_instances(instance)?;
@@ -435,13 +435,13 @@ impl WriterHistory {
         }
         if self.instance_samples(instance) >= self.limits.max_samples_per_instance {
             let oldest = self.instance(instance).map_or(SequenceNumber::UNKNOWN, |i| i.oldest);
-            if oldest >= acknowledged_below {
+            if oldest >= acknowledged_below() {
                 return Err(Full::SamplesPerInstance);
             }
             self.remove_oldest_of(instance, pool);
         }
         if self.live >= self.limits.max_samples as usize {
-            if self.first() >= acknowledged_below {
+            if self.first() >= acknowledged_below() {
                 return Err(Full::Samples);
             }
             self.remove_front(pool);

@@ -347,42 +347,19 @@ impl Drop for Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protection::{OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, Text};
-    use crate::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
+    use crate::protection::mock::MockProtection;
+    use crate::protection::{ProtectionKind, ProtectionLevels};
 
-    /// Has no key, so that nothing leaves.
-    #[derive(Debug)]
-    struct NoKeys;
-
-    impl Protection for NoKeys {
-        fn levels(&self, _: EntityId) -> ProtectionLevels {
-            ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() }
-        }
-
-        fn seal(&self, _: Scope, _: EntityId, _: Option<GuidPrefix>, _: Text<'_>) -> Result<Seal, SealError> {
-            Err(SealError::NoKey)
-        }
-
-        fn receiver_mac(&self, _: Scope, _: EntityId, _: &Seal, _: Guid) -> Result<ReceiverMac, SealError> {
-            Err(SealError::NoKey)
-        }
-
-        fn open(
-            &self,
-            _: Scope,
-            _: GuidPrefix,
-            _: &CryptoHeader,
-            _: &CryptoFooter<'_>,
-            _: Text<'_>,
-        ) -> Result<Guid, OpenError> {
-            Err(OpenError::UnknownKey)
-        }
+    /// Channels without a key, so that nothing leaves.
+    fn channels() -> KeyChannels {
+        let levels = ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() };
+        let protection = SharedProtection::new(MockProtection::without_keys(levels));
+        KeyChannels::new(GuidPrefix([1; 12]), 7, &protection, Arc::default())
     }
 
     #[test]
     fn unacknowledged_keys_of_all_peers_together_are_bounded() {
-        let protection = SharedProtection::new(Arc::new(NoKeys));
-        let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection, Arc::default());
+        let mut channels = channels();
         let (now, wall) = (Instant(1), Timestamp::INVALID);
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
         let payload = std::vec![0; SECURE_MESSAGE_BYTES_MAX];
@@ -405,8 +382,7 @@ mod tests {
 
     #[test]
     fn number_of_unacknowledged_keys_of_a_peer_is_bounded() {
-        let protection = SharedProtection::new(Arc::new(NoKeys));
-        let mut channels = KeyChannels::new(GuidPrefix([1; 12]), 7, &protection, Arc::default());
+        let mut channels = channels();
         let (now, wall, peer) = (Instant(1), Timestamp::INVALID, GuidPrefix([2; 12]));
         let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
         channels.open(now, wall, peer, &to, VendorId::PEREGRINE);

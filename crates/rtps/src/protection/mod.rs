@@ -5,6 +5,8 @@
 //! This module has the formats around protected bytes: it protects what an endpoint sends (`seal`), and verifies and
 //! decrypts what a participant receives (`open`). Without a [`Protection`], this module has no effect.
 
+#[cfg(test)]
+pub(crate) mod mock;
 pub(crate) mod open;
 pub(crate) mod payload;
 pub(crate) mod seal;

@@ -715,5 +715,6 @@ impl Writer {
 
 /// The number before which all of these readers that the writer waits for have acknowledged; `end` when there are none.
 fn acknowledged_below(readers: &BoxList<ReaderProxy>, end: SequenceNumber) -> SequenceNumber {
+    witness::count_looks(readers.len());
     readers.iter().filter(|r| r.counts()).map(|r| r.acknowledged_below).min().unwrap_or(end)
 }

@@ -343,8 +343,8 @@ impl Writer {
     }
 
     /// Releases what all readers have acknowledged, after progress of a reader. Nothing is to be released, and no
-    /// thread finds room, while another reader that counts has no more than this one had `before`, and no sample waits
-    /// for the window, which readers that are left behind do not close.
+    /// thread finds room, while another reader that counts has no more than this one had `before`. If a sample waits
+    /// for the window, which readers that are left behind do not close, threads look for room all the same.
     pub(super) fn release_after_progress(&mut self, before: ProgressBefore) {
         let is_held_up = self.next_to_send <= self.history.last() && !self.cork.holds;
         let has_as_little = |reader: &ReaderProxy| {
@@ -352,9 +352,10 @@ impl Writer {
                 && reader.lacked_from() <= before.lacked_from
                 && reader.counts()
         };
-        if !before.counted || is_held_up || !self.last_to_acknowledge.find(&self.readers, has_as_little) {
+        if !before.counted || !self.last_to_acknowledge.find(&self.readers, has_as_little) {
             return self.release_acknowledged();
         }
+        self.acknowledged |= is_held_up;
         debug_assert!(
             {
                 let counting = || self.readers.iter().filter(|reader| reader.counts());

@@ -18,8 +18,31 @@ impl Witness {
     pub(super) fn find(&mut self, readers: &BoxList<ReaderProxy>, is_meant: impl Fn(&ReaderProxy) -> bool) -> bool {
         let start = self.0.min(readers.len());
         let mut places = (start..readers.len()).chain(0..start);
-        let found = places.find(|place| readers.get(*place).is_some_and(&is_meant));
+        let found = places.find(|place| {
+            count_looks(1);
+            readers.get(*place).is_some_and(&is_meant)
+        });
         self.0 = found.unwrap_or(0);
         found.is_some()
     }
+}
+
+#[cfg(test)]
+std::thread_local! {
+    static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
+/// Counts readers that the writer looked at to find the oldest sample that one of them lacks, for tests that bound the
+/// work.
+#[inline]
+pub(super) fn count_looks(readers: usize) {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + readers);
+    let _ = readers;
+}
+
+/// The looks of the calling thread since the last call.
+#[cfg(test)]
+pub(super) fn take_looks() -> usize {
+    LOOKS.take()
 }

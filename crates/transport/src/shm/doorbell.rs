@@ -1,8 +1,8 @@
 //! The doorbells of this process: two words for each reader process to which a writer of this process has a channel.
 
-use super::page::OwnedPage;
-use super::sync::Mutex;
-use super::wake::{DOORBELLS, Role};
+use super::page::{OwnedPage, PeerPage};
+use super::sync::{Mutex, Ordering, fence};
+use super::wake::{self, DOORBELLS};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError};
@@ -23,6 +23,15 @@ struct Owner<S> {
     channels: usize,
     /// Mapped once for all of its channels.
     sleeper: Arc<S>,
+}
+
+/// Rings those of the doorbells whose reader processes sleep, after samples were published for them. Returns their
+/// number.
+#[inline]
+pub(super) fn ring_sleeping<'d, K: Eq + Hash + 'd>(doorbells: impl Iterator<Item = &'d Doorbell<K, PeerPage>>) -> u64 {
+    // Pairs with the fence of `Sleeper::state_unless`.
+    fence(Ordering::SeqCst);
+    doorbells.map(|doorbell| u64::from(doorbell.ring_if_asleep())).sum()
 }
 
 impl<K, S> DoorbellPage<K, S> {
@@ -72,16 +81,17 @@ impl<K: Copy + Eq + Hash, S> Doorbell<K, S> {
     pub(super) fn index(&self) -> u32 {
         self.index
     }
+}
 
-    /// The page in which the reader process states whether it sleeps.
+impl<K: Eq + Hash> Doorbell<K, PeerPage> {
+    /// Called after a fence. Returns whether the reader process sleeps.
     #[inline]
-    pub(super) fn sleeper(&self) -> &S {
-        &self.sleeper
-    }
-
-    /// Wakes the thread that sleeps in this role.
-    pub(super) fn ring(&self, role: Role) {
-        self.page.words.increment_and_wake(role.word(self.index));
+    fn ring_if_asleep(&self) -> bool {
+        let sleeping = wake::sleeping(&self.sleeper);
+        if let Some(role) = sleeping {
+            self.page.words.increment_and_wake(role.word(self.index));
+        }
+        sleeping.is_some()
     }
 }
 

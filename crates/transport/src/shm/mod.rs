@@ -33,6 +33,7 @@
 //! | [`HostIdentity`], [`NotColocated`] | whether two processes can share memory |
 //! | [`Reader`] | the channels from all writers, on which one thread waits at a time; one for each process |
 //! | [`Follower`], [`FollowerWatch`] | the thread that takes when no other thread of its process does, and how these take turns |
+//! | [`TakeLock`], [`Leading`] | the lock of a reader whose threads take turns |
 //! | [`Interrupt`], [`Commands`] | how other threads of the reader's process end the wait of the taking thread and send it commands |
 //! | [`SlotLender`] | loans the next slot without the writer's lock |
 //! | [`UserMessage`] | a message between the users of the two ends of a channel |
@@ -45,7 +46,7 @@
 //!
 //! Requires Linux 5.16. An older kernel cannot wait for several futexes, and [`Reader::new`] returns an error.
 
-// The loom models use only the ring, the return queue, the slot cache, the doorbells and the commands.
+// The loom models use only the ring, the return queue, the slot cache, the doorbells, the turns and the commands.
 #![cfg_attr(all(loom, test), allow(dead_code))]
 
 #[cfg(not(all(loom, test)))]
@@ -89,6 +90,8 @@ mod slot_cache;
 #[cfg(not(all(loom, test)))]
 mod slot_lender;
 mod sync;
+mod take_lock;
+mod turns;
 mod wake;
 #[cfg(not(all(loom, test)))]
 mod writer;
@@ -97,6 +100,8 @@ mod writer_channel;
 
 pub use commands::{Commands, FOLLOW_UPS_MAX, TakenCommands};
 pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
+pub use take_lock::{Leading, Take, TakeLock};
+pub use turns::{Follower, Turns, Wake};
 pub use wake::{FollowerWatch, Interrupt};
 
 #[cfg(not(all(loom, test)))]
@@ -108,8 +113,7 @@ pub use {
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, USER_WORDS, UserMessage, WriterKey},
     reader::{
-        AckHandle, Connecting, Connection, Connector, Follower, InPlace, Reader, ReaderConfig, ReaderStatistics,
-        TooManyWriters, Wake,
+        AckHandle, Connecting, Connection, Connector, InPlace, Reader, ReaderConfig, ReaderStatistics, TooManyWriters,
     },
     retained_slot::{RetainedSlot, SpentSegment},
     sample::Sample,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 mod acknowledgements;
 mod commands;
 pub(in crate::shm) mod kernel;
+mod process;
 mod slot_cache;
 mod wake_ups;
 

@@ -2,8 +2,6 @@
 
 mod leading;
 
-pub use leading::Follower;
-
 use super::channel_end::{Gone, WriterGone, WriterId};
 use super::corrupt::Corrupt;
 use super::error::{ConnectError, TakeError};
@@ -15,6 +13,7 @@ use super::page::{OwnedPage, PeerPage, Words};
 use super::ring::{self, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{ChannelCore, Sample, Segment};
 use super::sync::Ordering;
+use super::turns::{Turns, WriterDoorbell};
 use super::wake::{DOORBELL_WORDS, LOCAL_DOORBELLS, SLEEPER_WORDS, Sleeper};
 use super::writer_channel::probe;
 use std::collections::VecDeque;
@@ -51,17 +50,6 @@ impl Default for ReaderConfig {
     }
 }
 
-/// How a wait ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wake {
-    /// [`Reader::take`] may have something to return.
-    Ready,
-    /// [`Interrupt::interrupt`](super::Interrupt::interrupt) was called.
-    Interrupted,
-    /// The deadline passed.
-    TimedOut,
-}
-
 /// Counters of a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReaderStatistics {
@@ -86,14 +74,9 @@ pub struct ReaderStatistics {
 #[derive(Debug)]
 pub struct Reader {
     config: ReaderConfig,
-    sleeper: Sleeper,
+    turns: Turns,
     sleeper_memory: Memory,
     channels: Vec<Channel>,
-    /// One for each writer process.
-    doorbells: Arc<Vec<Arc<WriterDoorbell>>>,
-    /// Number of doorbells that were added, and the same when the follower recorded them.
-    generation: u64,
-    followed_generation: u64,
     /// Channel at which the next search starts.
     turn: usize,
     next_writer: u64,
@@ -146,15 +129,6 @@ impl AckHandle {
     }
 }
 
-/// The word that a writer process changes to wake this process.
-#[derive(Debug)]
-struct WriterDoorbell {
-    device: u64,
-    inode: u64,
-    index: u32,
-    page: PeerPage,
-}
-
 #[derive(Debug)]
 struct Channel {
     id: WriterId,
@@ -186,12 +160,9 @@ impl Reader {
         let sleeper_memory = Memory::new("peregrine-sleeper", SLEEPER_WORDS * 8)?;
         Ok(Self {
             config,
-            sleeper: Sleeper::new(OwnedPage::new(Words::of(&sleeper_memory))),
+            turns: Turns::new(Sleeper::new(OwnedPage::new(Words::of(&sleeper_memory)))),
             sleeper_memory,
             channels: Vec::new(),
-            doorbells: Arc::default(),
-            generation: 0,
-            followed_generation: 0,
             turn: 0,
             next_writer: 1,
             gone: VecDeque::new(),
@@ -224,18 +195,8 @@ impl Reader {
             return Err(TooManyWriters::Channels);
         }
         self.remove_unused_doorbells();
-        let is_same = |other: &&Arc<WriterDoorbell>| {
-            (other.device, other.inode, other.index) == (doorbell.device, doorbell.inode, doorbell.index)
-        };
-        let doorbell = match self.doorbells.iter().find(is_same) {
-            Some(known) => Arc::clone(known),
-            None if self.doorbells.len() >= PROCESSES_MAX => return Err(TooManyWriters::Processes),
-            None => {
-                let doorbell = Arc::new(doorbell);
-                Arc::make_mut(&mut self.doorbells).push(Arc::clone(&doorbell));
-                self.generation += 1;
-                doorbell
-            }
+        let Some(doorbell) = self.turns.add_doorbell(doorbell, PROCESSES_MAX) else {
+            return Err(TooManyWriters::Processes);
         };
         let receiver = Receiver::new(core.shared.shape());
         let id = WriterId(self.next_writer);
@@ -338,7 +299,7 @@ impl Reader {
     /// Whether [`Self::take`] may have something to return: samples, messages of a writer, or the end of one.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.channels.iter().any(|channel| channel.is_ready() || channel.is_over())
+        is_any_ready(&self.channels)
     }
 
     /// Handles messages of the writers: new and freed segments, and ends of channels. Call this when one of
@@ -382,7 +343,7 @@ impl Reader {
     /// Number of times that the reader went to sleep.
     #[must_use]
     pub const fn sleeps(&self) -> u64 {
-        self.statistics.sleeps
+        self.turns.sleeps()
     }
 
     /// Counters of this reader.
@@ -395,6 +356,7 @@ impl Reader {
             segments: channels.clone().map(|channel| channel.segments.len()).sum(),
             mapped_bytes: channels.map(|channel| channel.mapped_bytes).sum(),
             lost,
+            sleeps: self.turns.sleeps(),
             ..self.statistics
         }
     }
@@ -426,13 +388,13 @@ impl Reader {
     }
 
     fn remove_unused_doorbells(&mut self) {
-        let Self { doorbells, channels, .. } = self;
-        let is_used =
-            |doorbell: &Arc<WriterDoorbell>| channels.iter().any(|channel| Arc::ptr_eq(&channel.doorbell, doorbell));
-        if !doorbells.iter().all(is_used) {
-            Arc::make_mut(doorbells).retain(is_used);
-        }
+        let Self { turns, channels, .. } = self;
+        turns.keep_doorbells(|used| channels.iter().any(|channel| Arc::ptr_eq(&channel.doorbell, used)));
     }
+}
+
+fn is_any_ready(channels: &[Channel]) -> bool {
+    channels.iter().any(|channel| channel.is_ready() || channel.is_over())
 }
 
 impl Channel {

@@ -1,6 +1,7 @@
 //! The writer's side: a pool of slots, and one channel to each reader process.
 
 use super::channel_end::{Gone, ReaderGone, ReaderId};
+use super::doorbell::ring_sleeping;
 use super::error::{LoanError, PublishError, Unpublished};
 use super::link::{Peer, USER_MESSAGES_PER_PACKET};
 use super::listener::Request;
@@ -10,7 +11,6 @@ use super::ring::{Descriptor, Metadata, Overflow, Shape};
 use super::slot::{SharedSlot, Slot};
 use super::slot_cache::SlotCacheProducer;
 use super::slot_lender::SlotLender;
-use super::sync::{Ordering, fence};
 use super::writer_channel::{Channel, ChannelParts, OpenError};
 use crate::clock::MonotonicNs;
 use crate::event;
@@ -518,13 +518,9 @@ impl Writer {
     /// Rings the doorbells of sleeping readers after samples were sent to them.
     #[inline]
     pub(super) fn wake(&mut self, only: Option<ReaderId>) {
-        // Pairs with the fence of `Sleeper::sleep_unless`.
-        fence(Ordering::SeqCst);
-        for channel in &self.channels {
-            if only.is_none_or(|only| only == channel.id) && channel.ring_if_asleep() {
-                self.statistics.wakes += 1;
-            }
-        }
+        let is_meant = |channel: &&Channel| only.is_none_or(|only| only == channel.id);
+        let channels = self.channels.iter().filter(is_meant);
+        self.statistics.wakes += ring_sleeping(channels.map(|channel| &channel.doorbell));
     }
 
     /// Finds a slot when none is free: first returned slots, then new memory, then entries withdrawn from slow readers.
@@ -609,9 +605,7 @@ impl Writer {
                 // Samples of the reader keep its link open.
                 channel.link.end_sending();
                 channel.sender.announce_message();
-                // Pairs with the fence of `Sleeper::sleep_unless`.
-                fence(Ordering::SeqCst);
-                channel.ring_if_asleep();
+                ring_sleeping(std::iter::once(&channel.doorbell));
                 channel.gone = None;
                 self.closing.push(channel);
             } else {

@@ -11,7 +11,7 @@ use super::page::{OwnedPage, PeerPage, Words};
 use super::pool::{Pool, SlotId};
 use super::ring::{HOLD_PROBE, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
 use super::sync::Ordering;
-use super::wake::{self, SLEEPER_WORDS};
+use super::wake::SLEEPER_WORDS;
 use crate::{random, sys};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -84,16 +84,6 @@ impl Channel {
         let Shape { entries, holds, overflow } = shape;
         let welcome = Message::Welcome { entries, holds, overflow, doorbell: doorbell.index(), probe };
         Ok((ChannelParts { sender, ring, doorbell }, welcome))
-    }
-
-    /// Called after a fence. Returns whether the reader was asleep.
-    #[inline]
-    pub(super) fn ring_if_asleep(&self) -> bool {
-        let sleeping = wake::sleeping(self.doorbell.sleeper());
-        if let Some(role) = sleeping {
-            self.doorbell.ring(role);
-        }
-        sleeping.is_some()
     }
 
     /// Whether the reader knows the segment at this place.

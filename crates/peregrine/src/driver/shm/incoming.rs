@@ -7,9 +7,8 @@ mod turns;
 mod zero_copy_take;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, MutexGuard};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
@@ -18,8 +17,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{
-    AckHandle, Commands, Connection, Connector, FollowerWatch, Interrupt, Reader, ReaderConfig, Sample, TakenCommands,
-    WriterId,
+    AckHandle, Connection, Connector, Reader, ReaderConfig, Sample, Take, TakeLock, TakenCommands, Turns, WriterId,
 };
 
 use super::relief::Relief;
@@ -28,7 +26,6 @@ use super::sample_order::{BehindSamples, COMMANDS_MAX, Order};
 use super::services::ShmHost;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
-use crate::driver::base::sync::{lock_leaf, try_lock_leaf};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::host::counters::Counters;
@@ -58,14 +55,10 @@ pub(super) trait Attachments {
 
 pub(in crate::driver) struct Incoming {
     pub(super) connector: Connector,
-    interrupt: Interrupt,
-    leader_interrupt: Arc<Interrupt>,
-    watch: FollowerWatch,
     /// Number of rounds after which the shared-memory thread does not spin: threads of the application want the lock.
     application_credit: AtomicU32,
-    receiver: Mutex<ShmReceiver>,
-    commands: Commands<Command, Request>,
-    is_closing: AtomicBool,
+    /// A thread that has the lock runs no user code, or [defers](super::super::base::user_code::Deferring) it.
+    receiver: TakeLock<ShmReceiver, Command, Request>,
     pub(super) relief: Relief,
 }
 
@@ -219,22 +212,20 @@ impl Incoming {
         let reader = Reader::new(ReaderConfig::default())?;
         Ok(Self {
             connector: reader.connector(),
-            interrupt: reader.interrupt(),
-            leader_interrupt: Arc::new(reader.leader_interrupt()),
-            watch: reader.follower_watch(),
             application_credit: AtomicU32::new(0),
-            commands: Commands::new(reader.interrupt(), COMMANDS_MAX),
-            receiver: Mutex::new(ShmReceiver {
-                reader,
-                channels: Channels::default(),
-                news: BehindSamples::new(),
-                takes_since_messages: 0,
-                begun: Vec::new(),
-                joined: Vec::new(),
-                application_spin: AdaptiveSpin::for_datagrams(),
-                spare_dirty: None,
-            }),
-            is_closing: AtomicBool::new(false),
+            receiver: TakeLock::new(
+                ShmReceiver {
+                    reader,
+                    channels: Channels::default(),
+                    news: BehindSamples::new(),
+                    takes_since_messages: 0,
+                    begun: Vec::new(),
+                    joined: Vec::new(),
+                    application_spin: AdaptiveSpin::for_datagrams(),
+                    spare_dirty: None,
+                },
+                COMMANDS_MAX,
+            ),
             relief: Relief::new(),
         })
     }
@@ -265,17 +256,17 @@ impl Incoming {
     }
 
     fn send_and_start(&self, command: Command, host: &dyn ShmHost) -> Result<(), Command> {
-        let is_open = || !self.is_closing.load(Ordering::SeqCst);
+        let is_open = || !self.receiver.is_closing();
         if host.is_polling() {
-            self.commands.try_send(command)
+            self.receiver.commands.try_send(command)
         } else {
-            self.commands.send_and_start(command, || is_open() && host.start_taker(self.relief.current()))
+            self.receiver.commands.send_and_start(command, || is_open() && host.start_taker(self.relief.current()))
         }
     }
 
     /// Called when the datagrams before the first sample of a channel were received.
     pub(in crate::driver) fn begin(&self, reader: Guid, writer: Guid) {
-        self.commands.send(Command::Begin { reader, writer });
+        self.receiver.commands.send(Command::Begin { reader, writer });
     }
 
     /// Defers a message until the shared-memory thread has no samples left to take. Returns the message if there is no
@@ -286,34 +277,34 @@ impl Incoming {
         is_polled: bool,
     ) -> Option<DeferredMessage> {
         if is_polled {
-            return match self.commands.try_send(Command::Defer(news)) {
+            return match self.receiver.commands.try_send(Command::Defer(news)) {
                 Err(Command::Defer(news)) => Some(news),
                 _ => None,
             };
         }
-        self.commands.send_if_running(news, Command::Defer)
+        self.receiver.commands.send_if_running(news, Command::Defer)
     }
 
     /// Removes a reader that is closed, or that does not match the writer any more. If the queue of commands is full
     /// (under `Poll` the thread may not run for long), the thread that takes samples checks all readers instead.
     pub(in crate::driver) fn remove(&self, reader: Guid, writer: Option<Guid>) {
-        if self.commands.try_send(Command::Remove { reader, writer }).is_err() {
+        if self.receiver.commands.try_send(Command::Remove { reader, writer }).is_err() {
             self.remove_unmatched();
         }
     }
 
     /// Removes the readers that are closed, or do not match their writers any more.
     pub(super) fn remove_unmatched(&self) {
-        self.commands.request(Request::RemoveUnmatched);
+        self.receiver.commands.request(Request::RemoveUnmatched);
     }
 
     pub(in crate::driver) fn resume(&self, reader: Guid) {
-        self.commands.request(Request::Resume { reader });
+        self.receiver.commands.request(Request::Resume { reader });
     }
 
     /// Called when a writer's process has ended or closed a channel.
     pub(super) fn poll_ends(&self) {
-        self.commands.request(Request::LookForEnds);
+        self.receiver.commands.request(Request::LookForEnds);
     }
 
     /// Takes all samples. Returns false if there were none, or another thread is taking. Reads the clock only if there
@@ -325,7 +316,7 @@ impl Incoming {
         host: &dyn ShmHost,
         shared: &dyn Attachments,
     ) -> bool {
-        let Some(mut receiver) = self.try_receiver() else { return false };
+        let Some(mut receiver) = self.receiver.try_lock() else { return false };
         self.process_commands(&mut receiver, dirty, shared);
         self.take_with(receiver, at, dirty, host, shared)
     }
@@ -360,24 +351,19 @@ impl Incoming {
     }
 
     pub(in crate::driver) fn wait(&self, end: Instant) {
-        if let Some(mut receiver) = self.try_receiver()
-            && !self.commands.has_some()
-        {
-            receiver.reader.wait(Duration::ZERO, (end.0 != NEVER).then_some(MonotonicNs(end.0)));
-        }
+        self.receiver.wait((end.0 != NEVER).then_some(MonotonicNs(end.0)));
     }
 
     pub(in crate::driver) fn close(&self) {
-        self.is_closing.store(true, Ordering::SeqCst);
-        self.interrupt.interrupt();
+        self.receiver.close();
     }
 
     /// Ends all channels, after the shared-memory thread has stopped.
     pub(in crate::driver) fn clear(&self) {
-        self.commands.clear();
+        self.receiver.commands.clear();
         {
             // A thread of the application that leads has seen the end, and leaves.
-            let mut receiver = lock_leaf(&self.receiver);
+            let mut receiver = self.receiver.lock();
             let ids: Vec<WriterId> = std::mem::take(&mut receiver.channels).0.into_iter().map(|(id, _)| id).collect();
             ids.into_iter().for_each(|id| receiver.reader.remove(id));
         }
@@ -385,14 +371,14 @@ impl Incoming {
 
     #[inline]
     fn process_commands(&self, receiver: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
-        if self.commands.has_some() {
+        if self.receiver.commands.has_some() {
             self.process_all_commands(receiver, dirty, shared);
         }
     }
 
     #[cold]
     fn process_all_commands(&self, receiver: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &dyn Attachments) {
-        let TakenCommands { commands, requests } = self.commands.take();
+        let TakenCommands { commands, requests } = self.receiver.commands.take();
         for command in commands {
             match command {
                 Command::Add(channel) => receiver.add(*channel, shared),
@@ -415,9 +401,16 @@ impl Incoming {
             }
         }
     }
+}
 
-    fn try_receiver(&self) -> Option<MutexGuard<'_, ShmReceiver>> {
-        try_lock_leaf(&self.receiver)
+impl Take for ShmReceiver {
+    fn turns(&mut self) -> (&mut Turns, impl Fn() -> bool) {
+        self.reader.turns()
+    }
+
+    fn has_work(&self) -> bool {
+        // Without a channel, the shared-memory thread ends.
+        self.has_to_act() || self.channels.is_empty()
     }
 }
 

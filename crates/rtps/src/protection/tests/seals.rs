@@ -1,9 +1,9 @@
 //! The calls of a writer to its protection: receivers, generations, and the submessages inside a protected message.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Mutex;
+use core::sync::atomic::Ordering;
 
+use super::super::mock::MockProtection;
 use super::*;
 use crate::history::{Change, ChangeKind, HistoryKind};
 use crate::id::KeyHash;
@@ -18,59 +18,8 @@ use crate::writer::{MatchedReader, Writer, WriterConfig};
 const NOW: Instant = Instant(1_000_000_000);
 const OWN: GuidPrefix = GuidPrefix([1; 12]);
 
-/// Signs without a key, and records each call.
-#[derive(Debug, Default)]
-struct Recorder {
-    levels: ProtectionLevels,
-    generation: AtomicU32,
-    seals: Mutex<Vec<(Scope, Option<GuidPrefix>)>>,
-}
-
-impl Recorder {
-    fn new(levels: ProtectionLevels) -> Arc<Self> {
-        Arc::new(Self { levels, ..Self::default() })
-    }
-
-    fn receivers_of(&self, scope: Scope) -> Vec<Option<GuidPrefix>> {
-        let seals = self.seals.lock().unwrap();
-        seals.iter().filter(|(sealed, _)| *sealed == scope).map(|(_, receiver)| *receiver).collect()
-    }
-}
-
-impl Protection for Recorder {
-    fn levels(&self, _: EntityId) -> ProtectionLevels {
-        self.levels
-    }
-
-    fn seal(&self, scope: Scope, _: EntityId, receiver: Option<GuidPrefix>, _: Text<'_>) -> Result<Seal, SealError> {
-        self.seals.lock().unwrap().push((scope, receiver));
-        let key_id = self.generation.load(Ordering::Relaxed).to_be_bytes();
-        Ok(Seal { header: CryptoHeader { key_id, ..CryptoHeader::default() }, common_mac: [0; 16] })
-    }
-
-    fn payload_generation(&self, _: EntityId) -> u32 {
-        self.generation.load(Ordering::Relaxed)
-    }
-
-    fn receiver_mac(&self, _: Scope, _: EntityId, _: &Seal, _: Guid) -> Result<ReceiverMac, SealError> {
-        Err(SealError::NoKey)
-    }
-
-    /// Believes everything, in the name of the writer.
-    fn open(
-        &self,
-        _: Scope,
-        source: GuidPrefix,
-        _: &CryptoHeader,
-        _: &CryptoFooter<'_>,
-        _: Text<'_>,
-    ) -> Result<Guid, OpenError> {
-        Ok(Guid::new(source, WRITER))
-    }
-}
-
-fn writer(protection: &Arc<Recorder>) -> Writer {
-    let protection = SharedProtection::new(Arc::<Recorder>::clone(protection));
+fn writer(protection: &Arc<MockProtection>) -> Writer {
+    let protection = SharedProtection::new(Arc::<MockProtection>::clone(protection));
     Writer::new(WriterConfig {
         durable: true,
         history: HistoryKind::KeepAll,
@@ -150,7 +99,7 @@ fn payload_keys(messages: &[Vec<u8>]) -> Vec<u32> {
 #[test]
 fn payload_sealed_before_a_renewal_is_sealed_again_for_a_repair() {
     let levels = ProtectionLevels { payload: ProtectionKind::Sign, ..ProtectionLevels::default() };
-    let recorder = Recorder::new(levels);
+    let recorder = MockProtection::of(WRITER, levels);
     let mut writer = writer(&recorder);
     let (first, late) = (reader(2), reader(3));
     writer.match_reader(NOW, first.clone());
@@ -173,7 +122,8 @@ fn payload_sealed_before_a_renewal_is_sealed_again_for_a_repair() {
 #[test]
 fn sole_receiver_is_named_and_several_are_not() {
     let kind = ProtectionKind::Sign;
-    let recorder = Recorder::new(ProtectionLevels { message: kind, submessage: kind, payload: ProtectionKind::None });
+    let recorder =
+        MockProtection::of(WRITER, ProtectionLevels { message: kind, submessage: kind, payload: ProtectionKind::None });
     let mut writer = writer(&recorder);
     writer.match_reader(NOW, reader(2));
     write(&mut writer, &[0, 1, 0, 0]);
@@ -195,7 +145,7 @@ fn sole_receiver_is_named_and_several_are_not() {
 #[test]
 fn destination_and_time_stamp_are_inside_a_protected_message() {
     let levels = ProtectionLevels { message: ProtectionKind::Sign, ..ProtectionLevels::default() };
-    let mut writer = writer(&Recorder::new(levels));
+    let mut writer = writer(&MockProtection::of(WRITER, levels));
     let late = reader(2);
     write(&mut writer, &[0, 1, 0, 0]);
     writer.match_reader(NOW, late.clone());
@@ -232,12 +182,12 @@ fn receive_before_data(first: &str) -> Times {
     let postfix = "32011400 00000000 00000000 00000000 00000000 00000000";
     let data = "15051800 00001000 00000000 00000203 00000000 01000000 00010000";
     let message = hex(&[header, prefix, first, postfix, prefix, data, postfix].join(" "));
-    let protection = Recorder::default();
+    let protection = MockProtection::of(WRITER, ProtectionLevels::default());
     let mut times = Times::default();
     let own = GuidPrefix([9; 12]);
     let (header, _) = Header::parse(&message).unwrap();
     let mut opener = Opener::new(0);
-    opener.open(&protection, Instant(0), own, &header, &message);
+    opener.open(&*protection, Instant(0), own, &header, &message);
     let mut interpreter = Interpreter::new(&header, own);
     for piece in &opener.pieces {
         match piece {

@@ -2,43 +2,12 @@
 
 use super::*;
 use crate::history::{InstanceState, KeyDigest, KeyHolder, Selector};
-use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
+use crate::id::KeyHash;
 use crate::payload::Payload;
-use crate::protection::{
-    OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, SharedProtection, Text,
-};
+use crate::protection::mock::MockProtection;
+use crate::protection::{ProtectionKind, ProtectionLevels, SharedProtection};
 use crate::reader::KeyExtractor;
 use crate::seq::SequenceNumber;
-use crate::wire::{CryptoFooter, CryptoHeader, ReceiverMac};
-
-/// Protects payloads, which reach the reader opened.
-#[derive(Debug)]
-struct OfPayloads(ProtectionKind);
-
-impl Protection for OfPayloads {
-    fn levels(&self, _: EntityId) -> ProtectionLevels {
-        ProtectionLevels { payload: self.0, ..ProtectionLevels::default() }
-    }
-
-    fn seal(&self, _: Scope, _: EntityId, _: Option<GuidPrefix>, _: Text<'_>) -> Result<Seal, SealError> {
-        Err(SealError::NoKey)
-    }
-
-    fn receiver_mac(&self, _: Scope, _: EntityId, _: &Seal, _: Guid) -> Result<ReceiverMac, SealError> {
-        Err(SealError::NoKey)
-    }
-
-    fn open(
-        &self,
-        _: Scope,
-        _: GuidPrefix,
-        _: &CryptoHeader,
-        _: &CryptoFooter<'_>,
-        _: Text<'_>,
-    ) -> Result<Guid, OpenError> {
-        Err(OpenError::UnknownKey)
-    }
-}
 
 fn handle(key: u8) -> KeyHash {
     KeyHash([key; 16])
@@ -53,7 +22,9 @@ fn states_after_end(protection: ProtectionKind, defers_keys: bool) -> Vec<(KeyHa
     let extract = |payload: &[u8], _: bool| payload.get(4).copied().map(handle);
     let hold = |payload: &[u8], _: bool| Some(vec![0, 7, 0, 0, *payload.get(4)?, 0, 0, 0]);
     let mut config = reliable();
-    config.protection = Some(SharedProtection::new(Arc::new(OfPayloads(protection))));
+    // Payloads reach the reader opened.
+    let levels = ProtectionLevels { payload: protection, ..ProtectionLevels::default() };
+    config.protection = Some(SharedProtection::new(MockProtection::without_keys(levels)));
     config.keys = Some(KeyExtractor(extract)).filter(|_| !defers_keys);
     config.cache.key_holder = Some(KeyHolder(hold)).filter(|_| !defers_keys);
     config.cache.key_digest = Some(KeyDigest(|key| key.get(4).copied().map(digest)));

@@ -3,49 +3,11 @@
 
 use super::*;
 use crate::history::KeyDigest;
-use crate::id::{GuidPrefix, KeyHash};
+use crate::id::KeyHash;
 use crate::payload::BufferPool;
-use crate::protection::{
-    OpenError, Protection, ProtectionKind, ProtectionLevels, Scope, Seal, SealError, SharedProtection, Text, payload,
-};
-use crate::wire::{CryptoFooter, CryptoHeader, InlineQos, ReceiverMac, StatusInfo};
-
-/// Protects without a key: the encryption inverts all bits.
-#[derive(Debug)]
-struct Inverter(ProtectionLevels);
-
-impl Protection for Inverter {
-    fn levels(&self, _: EntityId) -> ProtectionLevels {
-        self.0
-    }
-
-    fn seal(&self, _: Scope, _: EntityId, _: Option<GuidPrefix>, text: Text<'_>) -> Result<Seal, SealError> {
-        invert(text);
-        Ok(Seal { header: CryptoHeader::default(), common_mac: [0; 16] })
-    }
-
-    fn receiver_mac(&self, _: Scope, _: EntityId, _: &Seal, _: Guid) -> Result<ReceiverMac, SealError> {
-        Err(SealError::NoKey)
-    }
-
-    fn open(
-        &self,
-        _: Scope,
-        source: GuidPrefix,
-        _: &CryptoHeader,
-        _: &CryptoFooter<'_>,
-        text: Text<'_>,
-    ) -> Result<Guid, OpenError> {
-        invert(text);
-        Ok(Guid::new(source, writer_guid().entity))
-    }
-}
-
-fn invert(text: Text<'_>) {
-    if let Text::Encrypted(octets) = text.in_place() {
-        octets.iter_mut().for_each(|octet| *octet = !*octet);
-    }
-}
+use crate::protection::mock::MockProtection;
+use crate::protection::{ProtectionKind, ProtectionLevels, SharedProtection, payload};
+use crate::wire::{InlineQos, StatusInfo};
 
 /// The first submessage with a sample.
 struct Sent {
@@ -81,7 +43,7 @@ fn write_under(levels: ProtectionLevels, change: Change, asks: bool) -> Sent {
 }
 
 fn write_to(vendor: VendorId, levels: ProtectionLevels, change: Change, asks: bool) -> Sent {
-    let protection = Some(SharedProtection::new(Arc::new(Inverter(levels))));
+    let protection = Some(SharedProtection::new(MockProtection::of(writer_guid().entity, levels)));
     let key_digest = Some(KeyDigest(|key| key.get(4).copied().map(digest)));
     let mut writer = Writer::new(WriterConfig { protection, key_digest, ..keep_all(10) });
     let to = Arc::new([crate::pair::locator(0)]);

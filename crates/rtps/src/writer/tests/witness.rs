@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::history::Full;
+use crate::id::{EntityId, Guid, KeyHash};
+use crate::limits::WINDOW_BYTES_MAX;
 use crate::writer::KeptLimits;
+use crate::writer::witness::take_looks;
 use proptest::prelude::*;
 
 fn near(index: usize) -> MatchedReader {
@@ -29,14 +32,19 @@ fn answer(writer: &mut Writer, now: Instant, reader: usize, base: i64, count: i3
 }
 
 fn answer_with(writer: &mut Writer, now: Instant, reader: usize, state: SequenceNumberSet, count: i32) {
-    let acknack = AckNack {
-        reader: reader_guid(reader).entity,
-        writer: writer_guid().entity,
-        state,
-        count: Count(count),
-        is_final: true,
-    };
-    writer.handle_acknack(now, reader_guid(reader), &acknack);
+    answer_from(writer, now, reader_guid(reader), state, count);
+}
+
+fn answer_from(writer: &mut Writer, now: Instant, from: Guid, state: SequenceNumberSet, count: i32) {
+    let (reader, writer_id) = (from.entity, writer_guid().entity);
+    let acknack = AckNack { reader, writer: writer_id, state, count: Count(count), is_final: true };
+    writer.handle_acknack(now, from, &acknack);
+}
+
+/// One of up to a thousand readers of a participant.
+fn one_of_many(index: usize) -> MatchedReader {
+    let guid = Guid { entity: EntityId::user_reader(index as u32 + 1, true), ..reader_guid(0) };
+    MatchedReader { guid, ..near(0) }
 }
 
 fn reports_acknowledgement(writer: &mut Writer) -> bool {
@@ -129,6 +137,61 @@ fn unmatched_witness_holds_nothing_up() {
         writer.unmatch_reader(Instant(1000), reader_guid(0)) && writer.unmatch_reader(Instant(1000), reader_guid(1))
     );
     assert_eq!(writer.acknowledged_below(), SequenceNumber(3));
+}
+
+/// The readers that a writer looks at, for each of their acknowledgements, to find what to release. `order` is that of
+/// the readers.
+fn looks_per_acknowledgement(readers: usize, is_held_up: bool, order: impl Iterator<Item = usize> + Clone) -> usize {
+    const SAMPLES: i64 = 8;
+    let mut writer = Writer::new(keep_all(100));
+    (0..readers).for_each(|index| assert!(writer.match_reader(Instant(0), one_of_many(index))));
+    // The window has room for two of them at most.
+    let payload = vec![0; if is_held_up { WINDOW_BYTES_MAX } else { 8 }];
+    for _ in 0..SAMPLES {
+        writer.write(Instant(0), Pair::new(keep_all(1), vec![]).change(1, &payload)).unwrap();
+    }
+    sent(&mut writer);
+    let mut acknowledgements = 0;
+    take_looks();
+    for base in 2..=SAMPLES + 1 {
+        for reader in order.clone() {
+            let is_waiting = writer.next_to_send <= writer.history().last();
+            assert!(base >= SAMPLES || is_waiting == is_held_up, "reader {reader} of {readers}, {base}");
+            let (from, state) = (one_of_many(reader).guid, SequenceNumberSet::empty(SequenceNumber(base)));
+            answer_from(&mut writer, Instant(base.unsigned_abs() * 1000), from, state, base as i32);
+            sent(&mut writer);
+            acknowledgements += 1;
+        }
+    }
+    assert_eq!(writer.acknowledged_below(), SequenceNumber(SAMPLES + 1));
+    take_looks() / acknowledgements
+}
+
+#[test]
+fn acknowledgement_looks_at_a_bounded_number_of_readers_of_a_thousand() {
+    for readers in [1, 10, 100, 1000] {
+        for is_held_up in [false, true] {
+            let ascending = looks_per_acknowledgement(readers, is_held_up, 0..readers);
+            let descending = looks_per_acknowledgement(readers, is_held_up, (0..readers).rev());
+            assert!(ascending <= 4 && descending <= 4, "{readers} readers, {is_held_up}: {ascending}, {descending}");
+        }
+    }
+}
+
+#[test]
+fn sample_in_a_history_below_its_limits_looks_at_no_reader() {
+    let key = |number: u32| KeyHash([(number % 7) as u8 + 1; 16]);
+    for history in [HistoryKind::KeepLast(2), HistoryKind::KeepAll] {
+        let mut writer = Writer::new(WriterConfig { history, ..keep_all(1000) });
+        (0..100).for_each(|index| assert!(writer.match_reader(Instant(0), one_of_many(index))));
+        take_looks();
+        for number in 0..100 {
+            let change = Change { instance: key(number), ..Pair::new(keep_all(1), vec![]).change(1, b"sample") };
+            writer.write(Instant(0), change).unwrap();
+            sent(&mut writer);
+        }
+        assert_eq!(take_looks(), 0, "{history:?}");
+    }
 }
 
 /// An event in the life of a writer with several readers.

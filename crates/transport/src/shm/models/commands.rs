@@ -1,73 +1,85 @@
 //! Commands to the thread that takes samples: they end its sleep, reach the thread that takes next, and find a thread
-//! that executes them. The loops of the taking threads (`driver/shm/incoming.rs` of the middleware) are abridged here;
-//! the rest is the real code.
+//! that executes them.
 
+use super::process::Process;
 use super::{bounded, thread};
 use crate::shm::commands::{Commands, TakenCommands};
-use crate::shm::page::{OwnedPage, PeerPage, Words};
-use crate::shm::sync::{AtomicU64, Mutex, Ordering, fence};
-use crate::shm::wake::{self, SLEEPER_WORDS, Sleeper};
+use crate::shm::sync::{AtomicU64, Mutex, Ordering};
+use crate::shm::take_lock::TakeLock;
 use std::sync::Arc;
 
-type TestCommands = Commands<u32, char>;
+type TestLock = TakeLock<Process, u32, char>;
 
 /// More than any model sends.
 const LIMIT: usize = 8;
 
-/// Checks and sleeps like `Reader::wait` without samples.
-fn wait(sleeper: &mut Sleeper) {
-    while !sleeper.is_interrupted() {
-        sleeper.sleep_unless(std::iter::empty(), || false, None);
-    }
+fn lock(process: Process) -> Arc<TestLock> {
+    Arc::new(TestLock::new(process, LIMIT))
 }
 
-/// Like `Incoming::wait`.
-fn wait_with(hands: &Mutex<Sleeper>, commands: &TestCommands) {
-    match hands.try_lock() {
-        Ok(mut sleeper) if !commands.has_some() => wait(&mut sleeper),
-        _ => thread::yield_now(),
-    }
-}
-
-/// The taking thread sleeps when it has found neither samples nor commands. Another thread sends commands, and a writer
-/// of another process publishes.
+/// The taking thread sleeps when it has found neither samples nor commands, as a follower. Another thread sends
+/// commands, and a writer of another process publishes.
 #[test]
 fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
     bounded(2).check(|| {
-        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
-        let mut sleeper = Sleeper::new(OwnedPage::new(page.clone()));
-        let commands = Arc::new(TestCommands::new(sleeper.interrupt(), LIMIT));
+        let (process, writers) = Process::reading_from(&[1]);
+        let lock = lock(process);
         let sender = thread::spawn({
-            let commands = Arc::clone(&commands);
-            move || [1, 2].map(|command| commands.send(command))
+            let lock = Arc::clone(&lock);
+            move || [1, 2].map(|command| lock.commands.send(command))
         });
-        let writer = thread::spawn({
-            let (asleep, bell, ring) =
-                (PeerPage::new(page), OwnedPage::new(bell.clone()), OwnedPage::new(ring.clone()));
-            move || {
-                ring.store(0, 1, Ordering::Release);
-                fence(Ordering::SeqCst);
-                if let Some(role) = wake::sleeping(&asleep) {
-                    bell.increment_and_wake(role.word(0));
-                }
-            }
-        });
-        let (bell, ring) = (PeerPage::new(bell), PeerPage::new(ring));
-        let (mut executed, mut has_taken) = (Vec::new(), false);
+        let writers: Vec<_> = writers.into_iter().map(|writer| writer.publish(1)).collect();
+        let (mut follower, mut executed) = (lock.follower(), Vec::new());
         loop {
-            executed.extend(commands.take().commands);
-            has_taken |= ring.load_acquire(0) > 0;
-            if executed.len() == 2 && has_taken {
+            let Some(mut process) = lock.lock_as_follower(&mut follower) else { continue };
+            executed.extend(lock.commands.take().commands);
+            process.take_all();
+            if executed.len() == 2 && process.taken == 1 {
                 break;
             }
-            if !commands.has_some() && !sleeper.is_interrupted() {
-                let is_ready = || !has_taken && ring.load_acquire(0) > 0;
-                sleeper.sleep_unless([(&bell, 0)].into_iter(), is_ready, None);
-            }
+            lock.follow(process, &mut follower);
         }
         assert_eq!(executed, [1, 2]);
         sender.join().unwrap();
-        writer.join().unwrap();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    });
+}
+
+/// A command is sent while a thread of the application leads, beside a follower that executes commands, too. Executed
+/// commands count like samples.
+#[test]
+fn command_sent_while_a_thread_leads_is_executed_once() {
+    fn execute(lock: &TestLock, process: &mut Process) {
+        process.taken += lock.commands.take().commands.len() as u64;
+    }
+    bounded(3).check(|| {
+        let mut process = Process::alone();
+        process.last = Some(1);
+        let lock = lock(process);
+        let sender = thread::spawn({
+            let lock = Arc::clone(&lock);
+            move || lock.commands.send(1)
+        });
+        let leader = thread::spawn({
+            let lock = Arc::clone(&lock);
+            move || {
+                if let Some(mut process) = lock.try_lead() {
+                    execute(&lock, &mut process);
+                }
+            }
+        });
+        let mut follower = lock.follower();
+        loop {
+            let Some(mut process) = lock.lock_as_follower(&mut follower) else { continue };
+            execute(&lock, &mut process);
+            if process.taken > 0 {
+                break;
+            }
+            lock.follow(process, &mut follower);
+        }
+        sender.join().unwrap();
+        leader.join().unwrap();
+        assert_eq!(lock.lock().taken, 1);
     });
 }
 
@@ -76,20 +88,20 @@ fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
 #[test]
 fn command_whose_interruption_another_thread_consumed_is_executed() {
     bounded(3).check(|| {
-        let sleeper = Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS)));
-        let interrupt = sleeper.interrupt();
-        let commands = Arc::new(TestCommands::new(interrupt.clone(), LIMIT));
-        let hands = Arc::new(Mutex::new(sleeper));
+        let process = Process::alone();
+        let interrupt = process.turns.interrupt();
+        let lock = lock(process);
         let leaving = thread::spawn({
-            let (commands, hands) = (Arc::clone(&commands), Arc::clone(&hands));
-            move || wait_with(&hands, &commands)
+            let lock = Arc::clone(&lock);
+            move || lock.wait(None)
         });
         let sender = thread::spawn({
-            let commands = Arc::clone(&commands);
-            move || commands.send(1)
+            let lock = Arc::clone(&lock);
+            move || lock.commands.send(1)
         });
-        while hands.try_lock().map_or(Vec::new(), |_hands| commands.take().commands).is_empty() {
-            wait_with(&hands, &commands);
+        while lock.try_lock().map_or(Vec::new(), |_process| lock.commands.take().commands).is_empty() {
+            lock.wait(None);
+            thread::yield_now();
         }
         // The leaving thread may still wait; end its wait.
         interrupt.interrupt();
@@ -103,8 +115,7 @@ fn command_whose_interruption_another_thread_consumed_is_executed() {
 #[test]
 fn command_sent_while_executing_thread_ends_is_executed_once() {
     bounded(3).check(|| {
-        let sleeper = Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS)));
-        let commands = Arc::new(TestCommands::new(sleeper.interrupt(), LIMIT));
+        let commands = Arc::new(Commands::<u32, char>::new(Process::alone().turns.interrupt(), LIMIT));
         let (executed, mut started) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
         let run = {
             let (commands, executed) = (Arc::clone(&commands), Arc::clone(&executed));
@@ -140,27 +151,26 @@ fn command_sent_while_executing_thread_ends_is_executed_once() {
 #[test]
 fn request_coalesced_with_an_equal_one_is_executed_behind_both_changes() {
     bounded(2).check(|| {
-        let mut sleeper = Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS)));
-        let commands = Arc::new(TestCommands::new(sleeper.interrupt(), LIMIT));
+        let lock = lock(Process::alone());
         let changes = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let senders = [0, 1].map(|number: usize| {
-            let (commands, changes) = (Arc::clone(&commands), Arc::clone(&changes));
+            let (lock, changes) = (Arc::clone(&lock), Arc::clone(&changes));
             thread::spawn(move || {
                 changes[number].store(1, Ordering::Relaxed);
-                commands.request('r');
+                lock.commands.request('r');
             })
         });
         let mut seen = 0;
         while seen < 2 {
-            let TakenCommands { requests, .. } = commands.take();
+            let TakenCommands { requests, .. } = lock.commands.take();
             if !requests.is_empty() {
                 assert_eq!(requests, ['r']);
                 seen = changes.iter().map(|change| change.load(Ordering::Relaxed)).sum();
-            } else if !commands.has_some() {
-                wait(&mut sleeper);
+            } else {
+                lock.wait(None);
             }
         }
         senders.into_iter().for_each(|sender| sender.join().unwrap());
-        assert!(commands.take().requests.len() <= 1);
+        assert!(lock.commands.take().requests.len() <= 1);
     });
 }

@@ -1,117 +1,44 @@
 //! Sleeping and waking, between processes and within one. A lost wake-up is a deadlock, which loom reports.
 
+use super::process::Process;
 use super::{bounded, channel, descriptor, send, thread};
 use crate::shm::doorbell::{Doorbell, DoorbellPage};
 use crate::shm::page::{OwnedPage, PeerPage, Words};
 use crate::shm::ring::Overflow;
-use crate::shm::sync::Mutex;
-use crate::shm::sync::{AtomicBool, AtomicU64, Ordering, fence};
-use crate::shm::wake::{self, FollowerWords, Interrupt, Role, SLEEPER_WORDS, Sleeper};
+use crate::shm::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::shm::take_lock::TakeLock;
+use crate::shm::turns::Wake;
 use std::sync::Arc;
-
-/// The process of a reader: its sleeper, its doorbells and its rings.
-struct Process {
-    sleeper: Sleeper,
-    bells: Vec<(PeerPage, u32)>,
-    rings: Vec<PeerPage>,
-}
-
-impl Process {
-    /// Sleeps on `page`, waits for `bells` (each a doorbell of a page) and looks at `rings`.
-    fn new(page: &Words, bells: &[(&Words, u32)], rings: &[Words]) -> Self {
-        let seen = |words: &Words| PeerPage::new(words.clone());
-        Self {
-            sleeper: Sleeper::new(OwnedPage::new(page.clone())),
-            bells: bells.iter().map(|(page, index)| (seen(page), *index)).collect(),
-            rings: rings.iter().map(seen).collect(),
-        }
-    }
-
-    /// Number of published samples.
-    fn published(&self) -> u64 {
-        self.rings.iter().map(|ring| ring.load_acquire(0)).sum()
-    }
-
-    /// Like `Reader::sleep`.
-    fn sleep_unless(&mut self, is_ready: impl FnOnce(u64) -> bool) {
-        let Self { sleeper, bells, rings } = self;
-        let published = || rings.iter().map(|ring| ring.load_acquire(0)).sum();
-        sleeper.sleep_unless(bells.iter().map(|(page, index)| (page, *index)), || is_ready(published()), None);
-    }
-
-    /// Sleeps until `count` samples were published.
-    fn sleep_until(&mut self, count: u64) {
-        let mut seen = self.published();
-        while seen < count {
-            self.sleep_unless(|published| published > seen);
-            seen = self.published();
-        }
-    }
-}
-
-/// Like `Writer::publish` and `Writer::wake`, for one reader.
-fn publish(ring: &OwnedPage, value: u64, asleep: &PeerPage, ring_bell: impl FnOnce(Role)) {
-    ring.store(0, value, Ordering::Release);
-    fence(Ordering::SeqCst);
-    if let Some(role) = wake::sleeping(asleep) {
-        ring_bell(role);
-    }
-}
 
 fn doorbell(page: &Arc<DoorbellPage<char, ()>>, identity: char) -> Doorbell<char, ()> {
     Doorbell::new::<()>(page, identity, || Ok(())).unwrap().unwrap()
 }
 
+/// Each writer, of this process, publishes this number of samples.
+fn check_wake_ups(preemptions: usize, writers: &'static [usize], samples: u64) {
+    bounded(preemptions).check(move || {
+        let (mut process, writers) = Process::reading_from(writers);
+        let writers: Vec<_> = writers.into_iter().map(|writer| writer.publish(samples)).collect();
+        process.wait_until(samples * writers.len() as u64);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    });
+}
+
 #[test]
 fn sample_published_before_sleep_wakes_the_reader() {
-    bounded(3).check(|| {
-        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
-        let writer = thread::spawn({
-            let (asleep, bell, ring) =
-                (PeerPage::new(page.clone()), OwnedPage::new(bell.clone()), OwnedPage::new(ring.clone()));
-            move || {
-                (1..=2).for_each(|value| publish(&ring, value, &asleep, |role| bell.increment_and_wake(role.word(0))))
-            }
-        });
-        Process::new(&page, &[(&bell, 0)], &[ring]).sleep_until(2);
-        writer.join().unwrap();
-    });
+    check_wake_ups(3, &[1], 2);
 }
 
 /// Two writers of different processes have two doorbells; the reader waits for either.
 #[test]
 fn wake_up_by_one_of_two_processes_is_not_lost() {
-    bounded(2).check(|| {
-        let page = Words::new(SLEEPER_WORDS);
-        let (bells, rings) = ([Words::new(2), Words::new(2)], [Words::new(1), Words::new(1)]);
-        let writers = [0, 1].map(|place: usize| {
-            let (bell, ring) = (OwnedPage::new(bells[place].clone()), OwnedPage::new(rings[place].clone()));
-            let asleep = PeerPage::new(page.clone());
-            thread::spawn(move || publish(&ring, 1, &asleep, |role| bell.increment_and_wake(role.word(0))))
-        });
-        Process::new(&page, &[(&bells[0], 0), (&bells[1], 0)], &rings).sleep_until(2);
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
-    });
+    check_wake_ups(2, &[1, 1], 1);
 }
 
 /// Two writers of one process, each on its own thread, share the doorbell of the reader's process.
 #[test]
 fn wake_up_by_a_doorbell_that_two_writers_share_is_not_lost() {
-    bounded(2).check(|| {
-        let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(4));
-        let (bells, rings) = (DoorbellPage::new(OwnedPage::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
-        let channels = [(); 2].map(|()| doorbell(&bells, 'r'));
-        let index = channels[0].index();
-        assert_eq!(channels[1].index(), index);
-        let writers: Vec<_> = (rings.iter().zip(channels))
-            .map(|(ring, bell)| {
-                let (ring, asleep) = (OwnedPage::new(ring.clone()), PeerPage::new(page.clone()));
-                thread::spawn(move || publish(&ring, 1, &asleep, |role| bell.ring(role)))
-            })
-            .collect();
-        Process::new(&page, &[(&bell_page, index)], &rings).sleep_until(2);
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
-    });
+    check_wake_ups(2, &[2], 1);
 }
 
 /// A channel ends while others begin, one to the same process. All channels to one process share a doorbell, from the
@@ -140,33 +67,28 @@ fn doorbell_belongs_to_one_process_while_channels_begin_and_end() {
 #[test]
 fn interrupt_before_sleep_is_not_lost() {
     bounded(3).check(|| {
-        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
-        let mut process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
+        let (mut process, writers) = Process::reading_from(&[1]);
         let is_closing = Arc::new(AtomicBool::new(false));
         let other = thread::spawn({
-            let (interrupt, is_closing) = (process.sleeper.interrupt(), Arc::clone(&is_closing));
+            let (interrupt, is_closing) = (process.turns.interrupt(), Arc::clone(&is_closing));
             move || {
                 is_closing.store(true, Ordering::Relaxed);
                 interrupt.interrupt();
             }
         });
-        let writer = thread::spawn({
-            let (asleep, bell, ring) = (PeerPage::new(page), OwnedPage::new(bell), OwnedPage::new(ring));
-            move || publish(&ring, 1, &asleep, |role| bell.increment_and_wake(role.word(0)))
-        });
-        let (mut is_interrupted, mut seen) = (false, 0);
-        while !is_interrupted || seen == 0 {
-            if process.sleeper.is_interrupted() {
-                assert!(is_closing.load(Ordering::Relaxed), "interrupted before the change was visible");
-                is_interrupted = true;
-            } else if process.published() > seen {
-                seen = process.published();
-            } else {
-                process.sleep_unless(|published| published > seen);
+        let writers: Vec<_> = writers.into_iter().map(|writer| writer.publish(1)).collect();
+        let mut is_interrupted = false;
+        while !is_interrupted || process.taken == 0 {
+            match process.wait() {
+                Wake::Interrupted => {
+                    assert!(is_closing.load(Ordering::Relaxed), "interrupted before the change was visible");
+                    is_interrupted = true;
+                }
+                _ => process.take_all(),
             }
         }
         other.join().unwrap();
-        writer.join().unwrap();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
 }
 
@@ -174,106 +96,41 @@ fn interrupt_before_sleep_is_not_lost() {
 #[test]
 fn second_interrupt_is_not_lost() {
     bounded(3).check(|| {
-        let mut process = Process::new(&Words::new(SLEEPER_WORDS), &[], &[]);
+        let mut process = Process::alone();
         let done = Arc::new(AtomicU64::new(0));
         let others = [(); 2].map(|()| {
-            let (interrupt, done) = (process.sleeper.interrupt(), Arc::clone(&done));
+            let (interrupt, done) = (process.turns.interrupt(), Arc::clone(&done));
             thread::spawn(move || {
                 done.fetch_add(1, Ordering::Relaxed);
                 interrupt.interrupt();
             })
         });
         while done.load(Ordering::Relaxed) < 2 {
-            while !process.sleeper.is_interrupted() {
-                process.sleep_unless(|_| false);
-            }
+            assert_eq!(process.wait(), Wake::Interrupted);
         }
         others.into_iter().for_each(|other| other.join().unwrap());
     });
 }
 
-/// The process of a reader in which threads take turns, under a lock.
-struct Turns {
-    hands: Mutex<Taking>,
-    watch: wake::FollowerWatch,
-    interrupt: Interrupt,
-    /// The page of the only writer process.
-    bell: PeerPage,
-    /// Number of samples of all writers.
-    expected: u64,
-}
+/// A process whose threads take turns. No commands are sent.
+type Turns = TakeLock<Process, (), ()>;
 
-struct Taking {
-    process: Process,
-    /// Number of samples taken.
-    taken: u64,
-}
-
-impl Taking {
-    /// Takes all samples and returns whether none is missing.
-    fn take_all(&mut self, expected: u64) -> bool {
-        self.taken = self.process.published();
-        self.taken == expected
+/// Takes all samples as the follower.
+fn run_follower(turns: &Turns, expected: u64) {
+    let mut follower = turns.follower();
+    loop {
+        let Some(mut process) = turns.lock_as_follower(&mut follower) else { continue };
+        process.take_all();
+        if process.taken == expected {
+            return;
+        }
+        turns.follow(process, &mut follower);
     }
 }
 
-impl Turns {
-    /// Like the shared-memory thread of a domain.
-    fn run_follower(&self, mut follower: FollowerWords) {
-        let mut is_announced = false;
-        loop {
-            let Ok(mut taking) = self.hands.try_lock() else {
-                if is_announced {
-                    follower.sleep();
-                } else {
-                    follower.announce(0, std::iter::once((&self.bell, 0)));
-                }
-                is_announced = !is_announced;
-                continue;
-            };
-            is_announced = false;
-            taking.process.sleeper.end_following();
-            if taking.take_all(self.expected) {
-                return;
-            }
-            if taking.process.sleeper.is_interrupted() {
-                continue;
-            }
-            let Taking { process: Process { sleeper, bells, rings }, taken } = &mut *taking;
-            let is_ready = || rings.iter().map(|ring| ring.load_acquire(0)).sum::<u64>() > *taken;
-            let bells = bells.iter().map(|(page, index)| (page, *index));
-            let sleeps = sleeper.follow_unless(&mut follower, bells, is_ready);
-            drop(taking);
-            if sleeps {
-                follower.sleep();
-            }
-        }
-    }
-
-    /// Like a thread of the application that leads.
-    fn lead_once(&self) {
-        let Ok(mut taking) = self.hands.try_lock() else { return };
-        taking.process.sleeper.lead();
-        taking.take_all(self.expected);
-        self.hand_over(&mut taking);
-        drop(taking);
-        while self.watch.has_announced()
-            && let Ok(mut taking) = self.hands.try_lock()
-        {
-            taking.process.sleeper.lead();
-            taking.process.sleeper.take_announcement();
-            self.hand_over(&mut taking);
-        }
-    }
-
-    /// Without a further sample to come, the follower has to end.
-    fn hand_over(&self, taking: &mut Taking) {
-        let Taking { process: Process { sleeper, rings, .. }, taken } = taking;
-        let is_over = *taken == self.expected;
-        let is_ready = || is_over || rings.iter().map(|ring| ring.load_acquire(0)).sum::<u64>() > *taken;
-        if !sleeper.hand_over_unless(is_ready) {
-            self.interrupt.interrupt();
-        }
+fn lead_once(turns: &Turns) {
+    if let Some(mut process) = turns.try_lead() {
+        process.take_all();
     }
 }
 
@@ -281,29 +138,18 @@ impl Turns {
 /// another process: all samples are taken, whichever thread finds another one leading.
 fn check_turns(preemptions: usize, expected: u64, leads: &'static [usize]) {
     bounded(preemptions).check(move || {
-        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(2), Words::new(1));
-        let process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
-        let (watch, interrupt) = (process.sleeper.follower_watch(), process.sleeper.interrupt());
-        let follower = watch.words();
-        let bell_page = PeerPage::new(bell.clone());
-        let hands = Mutex::new(Taking { process, taken: 0 });
-        let turns = Arc::new(Turns { hands, watch, interrupt, bell: bell_page, expected });
-        let writer = thread::spawn({
-            let (asleep, bell, ring) = (PeerPage::new(page), OwnedPage::new(bell), OwnedPage::new(ring));
-            move || {
-                let ring_bell = |role: Role| bell.increment_and_wake(role.word(0));
-                (1..=expected).for_each(|value| publish(&ring, value, &asleep, ring_bell));
-            }
-        });
+        let (mut process, writers) = Process::reading_from(&[1]);
+        process.last = Some(expected);
+        let turns = Arc::new(Turns::new(process, 1));
+        let writers: Vec<_> = writers.into_iter().map(|writer| writer.publish(expected)).collect();
         let lead = |leads: usize| {
             let turns = Arc::clone(&turns);
-            thread::spawn(move || (0..leads).for_each(|_| turns.lead_once()))
+            thread::spawn(move || (0..leads).for_each(|_| lead_once(&turns)))
         };
         let leaders: Vec<_> = leads.iter().map(|leads| lead(*leads)).collect();
-        turns.run_follower(follower);
-        writer.join().unwrap();
-        leaders.into_iter().for_each(|leader| leader.join().unwrap());
-        assert_eq!(turns.hands.lock().unwrap().taken, expected);
+        run_follower(&turns, expected);
+        writers.into_iter().chain(leaders).for_each(|thread| thread.join().unwrap());
+        assert_eq!(turns.lock().taken, expected);
     });
 }
 

@@ -374,7 +374,6 @@ mod tests {
     use super::super::super::sample_order::{COMMANDS_MAX, NEWS_MAX};
     use super::super::Incoming;
     use super::*;
-    use crate::driver::base::sync::lock_leaf;
     use crate::driver::net::socket_barrier::DeferredMessage;
     use crate::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
 
@@ -406,7 +405,7 @@ mod tests {
             there.poll(Duration::from_millis(1));
         }
         let incoming: &Incoming = &there.inner.domain.shared_memory.as_ref().unwrap().incoming;
-        let mut receiver = lock_leaf(&incoming.receiver);
+        let mut receiver = incoming.receiver.lock();
         receiver.channels.iter_mut().flat_map(|(_, channel)| &mut channel.readers).for_each(|reader| {
             reader.order = Order::Awaited;
         });

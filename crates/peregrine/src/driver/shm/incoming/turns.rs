@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
-use peregrine_transport::shm::{Follower, Interrupt, Wake};
+use peregrine_transport::shm::{self, Follower, Interrupt, Wake};
 
 use super::super::relief::Taker;
 use super::super::services::ShmHost;
 use super::lead_history::LeadHistory;
-use super::{Attachments, DeferredActions, Incoming, ShmReceiver};
+use super::{Attachments, Command, DeferredActions, Incoming, Request, ShmReceiver};
 use crate::config::WaitStrategy;
 use crate::driver::base::adaptive_spin::AdaptiveSpin;
 use crate::driver::base::clock::{NEVER, now};
@@ -45,10 +45,10 @@ enum LeadEnd {
     Closing,
 }
 
-/// The right of a thread to take, unless it is the follower. The drop hands over.
+/// A thread of the application that leads. The drop hands over.
 pub(in crate::driver::shm) struct Leading<'i> {
     of: &'i Incoming,
-    receiver: Option<MutexGuard<'i, ShmReceiver>>,
+    receiver: shm::Leading<'i, ShmReceiver, Command, Request>,
 }
 
 /// The working set of a leader for its rounds.
@@ -85,12 +85,12 @@ impl Incoming {
         let spin = fixed_spin(host);
         let mut dirty = DirtyEndpoints::default();
         let mut adaptive_spin = AdaptiveSpin::for_memory();
-        let mut follower = self.watch.follower();
-        while !self.is_closing.load(Ordering::SeqCst) {
+        let mut follower = self.receiver.follower();
+        while !self.receiver.is_closing() {
             let no_user_code = Deferring::begin();
-            let Some(mut receiver) = self.receiver_of(&mut follower) else { continue };
+            let Some(mut receiver) = self.receiver.lock_as_follower(&mut follower) else { continue };
             self.process_commands(&mut receiver, &mut dirty, shared);
-            if receiver.channels.is_empty() && receiver.news.is_empty() && self.commands.has_ended() {
+            if receiver.channels.is_empty() && receiver.news.is_empty() && self.receiver.commands.has_ended() {
                 return;
             }
             let at = now();
@@ -99,7 +99,7 @@ impl Incoming {
                 self.spend_credit();
             } else {
                 receiver.handle_messages_and_ends(shared);
-                let is_idle = dirty.is_empty() && !receiver.has_to_act() && !self.commands.has_some();
+                let is_idle = dirty.is_empty() && !receiver.has_to_act() && !self.receiver.commands.has_some();
                 if is_idle && !user_code::has_deferred() && !receiver.channels.is_empty() {
                     self.follow(receiver, &mut follower, at, spin, &mut adaptive_spin);
                     continue;
@@ -121,24 +121,6 @@ impl Incoming {
                 }
             }
         }
-    }
-
-    /// The lock, for the shared-memory thread. While another thread leads, this one sleeps, and the result is `None`.
-    fn receiver_of(&self, follower: &mut Follower) -> Option<MutexGuard<'_, ShmReceiver>> {
-        let mut receiver = self.try_receiver();
-        if receiver.is_none() {
-            follower.announce();
-            receiver = self.try_receiver();
-        }
-        let Some(mut receiver) = receiver else {
-            // `close` interrupts after it has set this.
-            if !self.is_closing.load(Ordering::SeqCst) {
-                follower.sleep();
-            }
-            return None;
-        };
-        receiver.reader.end_following();
-        Some(receiver)
     }
 
     /// The shared-memory thread waits until there is a sample to take, or a command to execute. Spins for `spin`, or
@@ -164,12 +146,7 @@ impl Incoming {
                 return;
             }
         }
-        if !receiver.reader.follow(follower, || self.is_due()) {
-            return;
-        }
-        drop(receiver);
-        follower.sleep();
-        if look.is_zero() {
+        if self.receiver.follow(receiver, follower) && look.is_zero() {
             adaptive_spin.on_sleep(since, now());
         }
     }
@@ -190,7 +167,7 @@ impl Incoming {
         host: &dyn ShmHost,
         shared: &dyn Attachments,
     ) -> bool {
-        if LeadHistory::of_this_thread(LeadHistory::is_excluded) || self.is_closing.load(Ordering::SeqCst) {
+        if LeadHistory::of_this_thread(LeadHistory::is_excluded) || self.receiver.is_closing() {
             return false;
         }
         self.application_credit.store(APPLICATION_CREDIT, Ordering::Relaxed);
@@ -199,14 +176,14 @@ impl Incoming {
             LeadHistory::of_this_thread(LeadHistory::on_wait_without_lead);
             return false;
         };
-        let dirty = leading.receiver().spare_dirty.take().unwrap_or_default();
+        let dirty = leading.receiver.spare_dirty.take().unwrap_or_default();
         let mut rounds = Rounds { dirty, acts: DeferredActions::default(), samples: 0, host, shared };
-        parker.receives_at(&self.leader_interrupt);
+        parker.receives_at(self.receiver.leader_interrupt());
         let lead_end = leading.receive_until_woken(parker, end, &mut rounds);
         parker.is_awake();
         leading.take_rest(&mut rounds);
         let Rounds { dirty, acts, samples, .. } = rounds;
-        leading.receiver().spare_dirty = Some(dirty);
+        leading.receiver.spare_dirty = Some(dirty);
         drop(leading);
         acts.perform(host);
         // Wakers of tasks may want locks of the calling thread.
@@ -221,22 +198,11 @@ impl Incoming {
     }
 
     pub(in crate::driver::shm) fn try_lead(&self) -> Option<Leading<'_>> {
-        let mut receiver = self.try_receiver()?;
-        receiver.reader.lead();
-        Some(Leading { of: self, receiver: Some(receiver) })
-    }
-
-    /// Whether there is work for a thread that takes, besides samples.
-    fn is_due(&self) -> bool {
-        self.commands.has_some() || self.is_closing.load(Ordering::SeqCst)
+        Some(Leading { of: self, receiver: self.receiver.try_lead()? })
     }
 }
 
 impl Leading<'_> {
-    fn receiver(&mut self) -> &mut ShmReceiver {
-        self.receiver.as_mut().expect("the lock is held until `self` is dropped")
-    }
-
     fn receive_until_woken(&mut self, parker: &Parker, end: Instant, rounds: &mut Rounds<'_>) -> LeadEnd {
         let mut others_woken = OthersWoken::so_far();
         // Deferred messages and ends of channels are due in a round without samples.
@@ -246,7 +212,7 @@ impl Leading<'_> {
                 self.wait(end);
             }
             parker.is_awake();
-            if self.of.is_closing.load(Ordering::SeqCst) {
+            if self.of.receiver.is_closing() {
                 return LeadEnd::Closing;
             }
             let at = now();
@@ -272,9 +238,8 @@ impl Leading<'_> {
     fn take(&mut self, at: Instant, rounds: &mut Rounds<'_>) -> Round {
         let Rounds { dirty, acts, samples, host, shared } = rounds;
         debug_assert!(acts.is_empty(), "earlier actions precede later samples");
-        let of = self.of;
-        let receiver = self.receiver();
-        of.process_commands(receiver, dirty, *shared);
+        let receiver = &mut *self.receiver;
+        self.of.process_commands(receiver, dirty, *shared);
         let taken = if receiver.reader.is_ready() { receiver.take(at, dirty, *shared) } else { 0 };
         if taken == 0 {
             receiver.handle_messages_and_ends(*shared);
@@ -295,19 +260,18 @@ impl Leading<'_> {
     /// have brought to light: messages of writers, and ends of channels.
     fn take_rest(&mut self, rounds: &mut Rounds<'_>) {
         for _ in 0..LAST_BATCHES {
-            if !rounds.acts.is_empty() || !self.receiver().reader.is_ready() {
+            if !rounds.acts.is_empty() || !self.receiver.reader.is_ready() {
                 break;
             }
             self.take(now(), rounds);
         }
-        self.receiver().handle_messages_and_ends(rounds.shared);
+        self.receiver.handle_messages_and_ends(rounds.shared);
     }
 
     /// Waits until there is a sample, a command, or an interrupt.
     fn wait(&mut self, end: Instant) {
-        let of = self.of;
         let deadline = (end.0 != NEVER).then_some(MonotonicNs(end.0));
-        let ShmReceiver { reader, application_spin, .. } = self.receiver();
+        let ShmReceiver { reader, application_spin, .. } = &mut *self.receiver;
         let since = now();
         let look = application_spin.time_from(since);
         let wake = reader.spin(look, deadline);
@@ -318,44 +282,13 @@ impl Leading<'_> {
                 None => application_spin.on_miss(),
             }
         }
-        if wake.is_some() || of.is_due() {
+        if wake.is_some() || self.of.receiver.is_due() {
             return;
         }
         let sleeps = reader.sleeps();
         reader.wait(Duration::ZERO, deadline);
         if look.is_zero() && reader.sleeps() > sleeps {
             application_spin.on_sleep(since, now());
-        }
-    }
-
-    /// Gives the place of the calling thread to the follower, or wakes the follower.
-    fn hand_over(&mut self, is_again: bool) {
-        let of = self.of;
-        let receiver = self.receiver();
-        // Without a channel, the shared-memory thread ends.
-        let has_to_act = receiver.has_to_act() || receiver.channels.is_empty();
-        let is_due = || has_to_act || of.is_due();
-        let reader = &mut receiver.reader;
-        let is_done = if is_again { reader.hand_over_again(is_due) } else { reader.hand_over(is_due) };
-        if !is_done {
-            of.interrupt.interrupt();
-        }
-    }
-}
-
-impl Drop for Leading<'_> {
-    fn drop(&mut self) {
-        self.hand_over(false);
-        self.receiver = None;
-        // Each further round is due to another wake-up of the follower.
-        while self.of.watch.has_announced() {
-            self.receiver = self.of.try_receiver();
-            if self.receiver.is_none() {
-                // Another thread leads, and sees the announcement when it has handed over.
-                return;
-            }
-            self.hand_over(true);
-            self.receiver = None;
         }
     }
 }

@@ -30,7 +30,7 @@ impl Incoming {
         host: &dyn ShmHost,
         shared: &dyn Attachments,
     ) {
-        let Some(mut receiver) = self.try_receiver() else { return };
+        let Some(mut receiver) = self.receiver.try_lock() else { return };
         self.process_commands(&mut receiver, dirty, shared);
         if dirty.is_empty() && !receiver.has_deferred_actions() {
             while !receiver.search(search, at, shared.counters()) && *looks > 0 {

@@ -395,6 +395,7 @@ fn matched_writer(to: &Arc<[Locator]>) -> MatchedWriter {
         max_message_bytes: MESSAGE_BYTES,
         vendor: VendorId::PEREGRINE,
         memory: Arc::default(),
+        address_budget: Arc::default(),
     }
 }
 
@@ -411,5 +412,6 @@ fn matched_reader(to: &Arc<[Locator]>) -> MatchedReader {
         vendor: VendorId::PEREGRINE,
         filter: None,
         owed_answers: Arc::default(),
+        address_budget: Arc::default(),
     }
 }

@@ -17,7 +17,7 @@ use crate::conditions::Conditions;
 use crate::control::{Identity, Question, State, Target};
 use crate::flow::Beat;
 use crate::forge::Forge;
-use crate::limits::{ENTITLED_OF_PARTICIPANT, ENTITLED_OF_READER};
+use crate::limits::{ENTITLED_OF_FURTHER_READER, ENTITLED_OF_PARTICIPANT, ENTITLED_OF_READER};
 use crate::processes::Process;
 use crate::roles::{BEST_EFFORT_IN, Blob, DOWN, OPEN_IN, OPEN_OUT, UP};
 
@@ -29,6 +29,8 @@ const SOCKETS_MAX: usize = 256;
 const MATCH_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a stranger announces itself and its endpoint to a secured victim, which matches neither.
 const ANNOUNCEMENTS_IN_VAIN: u32 = 3;
+/// The key of the first of further readers of a stranger.
+const FIRST_FURTHER_READER: u32 = 100;
 /// Bytes that count as one datagram for the pace.
 const PACED_BYTES: usize = 1500;
 
@@ -245,6 +247,36 @@ impl<'a> Field<'a> {
             }
         }
         bail!("the victim did not match the stranger within {MATCH_PATIENCE:?}")
+    }
+
+    /// Further readers of a stranger that has one of the open topic. A secured victim does not match them.
+    pub(crate) fn further_readers(&mut self, stranger: &Forged, count: u32) -> Result<Vec<Forge>> {
+        let before = self.victim_state()?.matches(Target::Open, true);
+        self.entitle_match(u64::from(count) * ENTITLED_OF_FURTHER_READER);
+        let of = |key| Forge { reader: EntityId::user_reader(key, false), ..stranger.forge.clone() };
+        let readers: Vec<Forge> = (0..count).map(|index| of(FIRST_FURTHER_READER + index)).collect();
+        let [_, said] = &stranger.forge.topics;
+        // The first reader was the first sample of SEDP.
+        let message = stranger.forge.directed(|out| {
+            for (reader, number) in readers.iter().zip(2..) {
+                reader.subscription(number, said, Durability::TransientLocal, out);
+            }
+        });
+        if self.is_secured {
+            self.meta(stranger, &message);
+            return Ok(readers);
+        }
+        let start = Instant::now();
+        while start.elapsed() < MATCH_PATIENCE {
+            self.meta(stranger, &message);
+            for _ in 0..20 {
+                if self.victim_state()?.matches(Target::Open, true) >= before + readers.len() {
+                    return Ok(readers);
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        bail!("the victim did not match {count} further readers of a stranger within {MATCH_PATIENCE:?}")
     }
 
     /// Sends to the victim's port for discovery.

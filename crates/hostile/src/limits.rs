@@ -24,9 +24,13 @@ pub const ENTITLED_OF_PARTICIPANT: u64 = (32 << 10) + REQUEST_CREDIT_START as u6
 
 /// Bytes for each matched reader, beside: the history that its QoS entitles it to, with 100 bytes of headers for each
 /// sample, the credit of a new reader, and what time adds to the credit in ten seconds.
-pub const ENTITLED_OF_READER: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYTES as u64 + 100)
-    + REPAIR_CREDIT_START as u64
-    + 10 * REPAIR_REFILL_PER_SECOND as u64;
+pub const ENTITLED_OF_READER: u64 = HISTORY_BYTES + REPAIR_CREDIT_START as u64 + 10 * REPAIR_REFILL_PER_SECOND as u64;
+
+/// Bytes for each further reader of a stranger: the history alone. What readers have not paid for does not grow with
+/// their number (`docs/decisions/129-budgets-for-the-endpoints-at-an-address.md`).
+pub const ENTITLED_OF_FURTHER_READER: u64 = HISTORY_BYTES;
+
+const HISTORY_BYTES: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYTES as u64 + 100);
 
 /// Bytes for each source address of participants that announce an identity: messages of handshakes beyond those that
 /// the participants pay for, and what time adds to them in ten seconds

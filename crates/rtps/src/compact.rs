@@ -21,6 +21,11 @@ impl Spare for SequenceNumber {
     const SPARE: Self = Self(i64::MIN);
 }
 
+impl Spare for u64 {
+    /// More bytes than anything counts.
+    const SPARE: Self = Self::MAX;
+}
+
 impl Spare for usize {
     /// An index that no list has.
     const SPARE: Self = Self::MAX;

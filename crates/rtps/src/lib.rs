@@ -12,6 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod address_budget;
 mod box_list;
 mod by_guid;
 mod compact;

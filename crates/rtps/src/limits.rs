@@ -644,6 +644,27 @@ pub const REPAIR_REFILL_PER_SECOND: usize = 16 << 10;
 /// Bytes that time refills as long as a reader makes no progress, so that requests that lead to nothing end.
 pub const REPAIR_REFILL_MAX: usize = 1 << 20;
 
+/// Addresses of which a participant keeps the budget for answers that are not paid for. Only a flood of addresses needs
+/// more.
+pub const ADDRESS_BUDGETS_MAX: usize = 1024;
+
+/// Bytes that the readers at one address may be sent again in all beyond what they pay for: as much as time adds for
+/// one reader that makes no progress.
+pub const ADDRESS_REPAIR_BYTES_MAX: u32 = REPAIR_REFILL_MAX as u32;
+
+/// Bytes by which time refills that budget each second. A reader that needs a byte of it pays for the next four.
+pub const ADDRESS_REPAIR_REFILL_PER_SECOND: usize = 64 << 10;
+
+/// Bytes of NACK_FRAGs that the writers at one address may be sent in all beyond what they pay for: requests of one
+/// reader to sixteen new writers. A fragment pays for requests for more than ten thousand others.
+pub const ADDRESS_REQUEST_BYTES_MAX: u32 = 64 << 10;
+
+/// Bytes by which time refills that budget each second.
+pub const ADDRESS_REQUEST_REFILL_PER_SECOND: usize = REQUEST_REFILL_PER_SECOND;
+
+/// Samples that were sent in part to a reader, of which a writer keeps how much of them was sent again.
+pub const PARTLY_REPAIRED_MAX: usize = 16;
+
 /// Answers to requests for samples that a writer has under way to a reader: two different requests per round trip are
 /// usual, of 256 samples each.
 pub const REPAIRS_IN_FLIGHT_MAX: usize = 8;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::vec;
 use std::vec::Vec;
 
+use crate::address_budget::AddressBudget;
 use crate::history::{Change, ChangeKind, Selected, Selector};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::locator::Locator;
@@ -67,6 +68,7 @@ pub(crate) fn matched_writer(guid: Guid) -> MatchedWriter {
         max_message_bytes: 1400,
         vendor: VendorId::PEREGRINE,
         memory: Arc::default(),
+        address_budget: Arc::default(),
     }
 }
 
@@ -129,6 +131,8 @@ pub(crate) struct Pair {
     pub(crate) dropped_above: Option<usize>,
     /// Readers that use the address of another reader.
     pub(crate) addresses: BTreeMap<usize, usize>,
+    /// What all readers share: they are on one host.
+    pub(crate) address_budget: Arc<AddressBudget>,
 }
 
 impl Pair {
@@ -152,6 +156,7 @@ impl Pair {
             silenced: BTreeSet::new(),
             dropped_above: None,
             addresses: BTreeMap::new(),
+            address_budget: Arc::default(),
         }
     }
 
@@ -184,6 +189,7 @@ impl Pair {
             to: Arc::new([locator(999)]),
             max_message_bytes: max_message,
             vendor,
+            address_budget: Arc::clone(&self.address_budget),
             ..matched_writer(writer_guid())
         };
         assert!(self.readers[index].match_writer(self.now, writer));
@@ -199,6 +205,7 @@ impl Pair {
             vendor,
             filter: self.filters.get(&index).cloned(),
             owed_answers: Arc::default(),
+            address_budget: Arc::clone(&self.address_budget),
         };
         assert!(self.writer.match_reader_by(self.now, reader, path));
         self.pump();

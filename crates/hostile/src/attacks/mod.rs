@@ -118,6 +118,12 @@ pub const ATTACKS: &[Attack] = &[
         "KEEP_ALL makes a writer wait for each reliable reader, until it counts as inactive",
     ),
     held(
+        "requests-of-many",
+        Actor::Stranger,
+        "64 readers at one address request the history for ever, each seldom",
+        repair::requests_of_many_readers,
+    ),
+    held(
         "fragment-requests",
         Actor::Stranger,
         "NACK_FRAGs of samples that have no fragments",

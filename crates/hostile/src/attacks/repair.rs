@@ -67,6 +67,37 @@ pub(super) fn endless_requests_of_flow(field: &mut Field<'_>) -> Result<()> {
     request_for_ever(field, Target::Flow)
 }
 
+/// Readers of each stranger that request repairs, and the strangers, which are all at one address.
+const READERS_OF_EACH: u32 = 8;
+const STRANGERS: usize = 8;
+
+/// Each reader requests the history in long intervals, and acknowledges nothing: each alone stays within what one reader
+/// may be sent.
+pub(super) fn requests_of_many_readers(field: &mut Field<'_>) -> Result<()> {
+    const INTERVAL: Duration = Duration::from_millis(20);
+    let mut strangers = Vec::new();
+    for _ in 0..STRANGERS {
+        let stranger = field.matched(Target::Open, true)?;
+        let readers = field.further_readers(&stranger, READERS_OF_EACH - 1)?;
+        strangers.push((stranger, readers));
+    }
+    field.begin();
+    for count in 1.. {
+        for (stranger, others) in &strangers {
+            if !field.lasts() {
+                return Ok(());
+            }
+            let message = stranger.forge.directed(|out| {
+                stranger.forge.acknack(1, 256, count, out);
+                others.iter().for_each(|reader| reader.acknack(1, 256, count, out));
+            });
+            field.user(stranger, &message);
+        }
+        thread::sleep(INTERVAL);
+    }
+    Ok(())
+}
+
 /// Requests 256 fragments of each sample of the history, none of which has fragments.
 pub(super) fn requests_for_fragments(field: &mut Field<'_>) -> Result<()> {
     let stranger = field.matched(Target::Open, true)?;

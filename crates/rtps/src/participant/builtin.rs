@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::config::ParticipantConfig;
 use super::gate::ParticipantRules;
+use crate::address_budget::AddressBudget;
 use crate::discovery::data::{BuiltinEndpointSet, disposed_endpoint, disposed_participant};
 use crate::history::{Change, HistoryKind, Selected, Selector};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
@@ -182,9 +183,10 @@ impl Builtin {
         set: BuiltinEndpointSet,
         to: &Arc<[Locator]>,
         vendor: VendorId,
+        address_budget: &Arc<AddressBudget>,
     ) {
         for topic in self.all() {
-            topic.match_participant(now, prefix, set, to, vendor);
+            topic.match_participant(now, prefix, set, to, vendor, address_budget);
         }
     }
 
@@ -333,6 +335,7 @@ impl Topic {
         set: BuiltinEndpointSet,
         to: &Arc<[Locator]>,
         vendor: VendorId,
+        address_budget: &Arc<AddressBudget>,
     ) {
         if set.contains(self.reader_bit) {
             let reader = MatchedReader {
@@ -347,6 +350,7 @@ impl Topic {
                 vendor,
                 filter: None,
                 owed_answers: Arc::default(),
+                address_budget: Arc::clone(address_budget),
             };
             self.writer.match_reader(now, reader);
         }
@@ -362,6 +366,7 @@ impl Topic {
                 max_message_bytes: BUILTIN_MESSAGE_BYTES,
                 vendor,
                 memory: Arc::clone(&self.account),
+                address_budget: Arc::clone(address_budget),
             };
             self.reader.match_writer(now, writer);
         }

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 
+use crate::address_budget::AddressBudget;
 use crate::discovery::data::{
     DiscoveryDataError, ParticipantMessageData, ParticipantMessageKind, PublicationData, SubscriptionData,
     emit_endpoint_key,
@@ -658,6 +659,8 @@ impl Participant {
             Some(_) => path.max_message_bytes.min(self.config.addresses.paths.multicast_message_bytes()),
         };
         MatchedReader {
+            address_budget: self
+                .address_budget_of(data.guid.prefix, if path.to.is_empty() { group.as_slice() } else { &path.to }),
             guid: data.guid,
             reliable: data.qos.reliability.kind == ReliabilityKind::Reliable,
             wants_history: data.qos.durability >= Durability::TransientLocal,
@@ -675,6 +678,7 @@ impl Participant {
     fn matched_writer(&self, data: &PublicationData) -> MatchedWriter {
         let (path, vendor) = self.path_to(data.guid.prefix, &data.unicast);
         MatchedWriter {
+            address_budget: self.address_budget_of(data.guid.prefix, &path.to),
             guid: data.guid,
             reliable: data.qos.reliability.kind == ReliabilityKind::Reliable,
             has_history: data.qos.durability >= Durability::TransientLocal,
@@ -691,6 +695,14 @@ impl Participant {
     /// The answers that the readers of a remote participant owe. Readers of the local participant share nothing.
     fn owed_answers_of(&self, prefix: GuidPrefix) -> Arc<OwedAnswers> {
         self.remotes.get(&prefix).map_or_else(Arc::default, |r| Arc::clone(&r.owed_answers))
+    }
+
+    /// The budget of a remote endpoint that is reached at these addresses. Local endpoints share nothing.
+    fn address_budget_of(&self, prefix: GuidPrefix, to: &[Locator]) -> Arc<AddressBudget> {
+        match prefix == self.config.prefix {
+            true => Arc::default(),
+            false => self.address_budgets.borrow_mut().of(to),
+        }
     }
 
     /// The account of memory for a remote participant. The account of the local participant is unbounded.

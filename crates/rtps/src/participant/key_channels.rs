@@ -144,6 +144,8 @@ impl KeyChannels {
             vendor,
             filter: None,
             owed_answers: Arc::default(),
+            // The peer is authenticated, and the only one of its channel.
+            address_budget: Arc::default(),
         };
         let writer = MatchedWriter {
             guid: Guid::new(peer, EntityId::VOLATILE_SECURE_WRITER),
@@ -156,6 +158,7 @@ impl KeyChannels {
             max_message_bytes: MESSAGE_BYTES,
             vendor,
             memory: Arc::clone(&self.account),
+            address_budget: Arc::default(),
         };
         self.reader.match_writer(now, writer);
         self.with(peer, |writer| writer.match_reader(now, reader));

@@ -7,6 +7,7 @@
 //! After every call that may produce output, the caller drains [`Participant::poll_event`] and
 //! [`Participant::poll_transmit`], and reads the next deadline from [`Participant::poll_timeout`].
 
+mod address_budgets;
 mod addresses;
 mod admission;
 mod announce;
@@ -76,6 +77,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use hashbrown::HashMap;
 
@@ -101,6 +103,7 @@ use crate::time::{Instant, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
 use crate::wire::{Data, Header, Payload, Submessage, Submessages};
+use address_budgets::AddressBudgets;
 use announcer::Announcer;
 use answer_budget::AnswerBudgets;
 use builtin::Builtin;
@@ -194,6 +197,8 @@ pub struct Participant {
     gate_counters: GateCounters,
     /// The budgets for answers to participants with known addresses.
     answers: AnswerBudgets,
+    /// The budgets for answers of endpoints.
+    address_budgets: RefCell<AddressBudgets>,
 }
 
 impl Participant {
@@ -254,6 +259,7 @@ impl Participant {
             has_moved: false,
             gate_counters: GateCounters::default(),
             answers: AnswerBudgets::default(),
+            address_budgets: RefCell::default(),
             config,
         }
     }

@@ -28,6 +28,12 @@ impl Origin {
             Source::Stream(locator) => Self::Stream(Locator { port: 0, ..locator }),
         }
     }
+
+    /// The host at this address.
+    pub(super) fn of_locator(locator: &Locator) -> Self {
+        let source = locator.to_socket_addr().map_or(Source::Stream(*locator), Source::Datagram);
+        Self::of(source)
+    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@ impl Participant {
         if remote.is_trusted() {
             let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
             let set = self.usable_builtin_endpoints(prefix);
-            self.builtin.match_participant(now, prefix, set, &to, vendor);
+            let budget = self.address_budgets.get_mut().of(&to);
+            self.builtin.match_participant(now, prefix, set, &to, vendor, &budget);
             if set != BuiltinEndpointSet::NONE {
                 self.unpark(prefix);
             }

@@ -13,6 +13,7 @@ use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, In
 use super::claims::ClaimCheck;
 use super::proxy::{Lack, RepairRequest, WriterProxy, stretch};
 use super::reassembly::Wanted;
+use super::request_budget::Charged;
 use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
@@ -291,9 +292,17 @@ impl Reader {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
             let sets = proxy.reassembly.note_request(number, Wanted::Fragments(due));
             for state in proxy.reassembly.missing(due).take(sets) {
-                if !proxy.requests_paid.take(NACK_FRAG_LEN + 4 * state.words().len()) {
-                    self.counters.requests_withheld += 1;
-                    break 'requests;
+                let len = NACK_FRAG_LEN + 4 * state.words().len();
+                match proxy.requests_paid.take(now, len, &proxy.info.address_budget) {
+                    Charged::Paid => {}
+                    Charged::BeyondWriter => {
+                        self.counters.requests_withheld += 1;
+                        break 'requests;
+                    }
+                    Charged::BeyondAddress => {
+                        self.counters.requests_withheld_by_address += 1;
+                        break 'requests;
+                    }
                 }
                 count = count.next();
                 requested += state.len() as u64;

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
+use crate::address_budget::AddressBudget;
 use crate::compact::Compact;
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::WriterSlot;
@@ -53,6 +54,8 @@ pub struct MatchedWriter {
     pub vendor: VendorId,
     /// The account of the bytes that all readers hold for its participant's writers.
     pub memory: Arc<MemoryAccount>,
+    /// The budget that all writers at its address share.
+    pub address_budget: Arc<AddressBudget>,
 }
 
 /// A sample that arrived out of order.
@@ -68,7 +71,7 @@ pub(super) struct OutOfOrderSample {
 
 /// A reader has one for each writer that it matches.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<WriterProxy>() <= 480);
+const _: () = assert!(size_of::<WriterProxy>() <= 488);
 
 #[derive(Debug)]
 pub(super) struct WriterProxy {

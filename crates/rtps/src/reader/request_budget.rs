@@ -1,63 +1,120 @@
 //! The budget of requests for fragments: a writer pays for them with the bytes that it sends.
 
+use crate::address_budget::AddressBudget;
 use crate::limits::{ANSWER_BYTES_PER_BYTE, REQUEST_CREDIT_MAX, REQUEST_CREDIT_START, REQUEST_REFILL_PER_SECOND};
 use crate::time::Instant;
 
-/// The bytes of NACK_FRAGs that one writer may still be sent: it pays with fragments and HEARTBEATs.
+/// The bytes of NACK_FRAGs that one writer may still be sent: it pays with fragments and HEARTBEATs. What it has not
+/// paid for is also charged to its address, which may have as many writers as it wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestBudget {
-    bytes: usize,
+    /// Bytes that the writer has paid for, at most [`REQUEST_CREDIT_MAX`].
+    earned: u32,
+    /// Bytes that it has not paid for: the first credit, which time refills.
+    granted: u32,
     refilled_at: Instant,
+}
+
+/// Whether a request may leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Charged {
+    /// It may, and is charged.
+    Paid,
+    /// The writer has used up its budget.
+    BeyondWriter,
+    /// The writers at its address have used up theirs.
+    BeyondAddress,
 }
 
 impl Default for RequestBudget {
     fn default() -> Self {
-        Self { bytes: REQUEST_CREDIT_START, refilled_at: Instant(0) }
+        Self { earned: 0, granted: as_u32(REQUEST_CREDIT_START), refilled_at: Instant(0) }
     }
 }
 
 impl RequestBudget {
     /// The writer has sent so many bytes for the first time.
     pub(super) fn pay(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(ANSWER_BYTES_PER_BYTE)).min(REQUEST_CREDIT_MAX);
+        let paid = as_u32(bytes.saturating_mul(ANSWER_BYTES_PER_BYTE));
+        self.earned = self.earned.saturating_add(paid).min(as_u32(REQUEST_CREDIT_MAX).saturating_sub(self.granted));
     }
 
     pub(super) fn refill(&mut self, now: Instant) {
-        let room = REQUEST_CREDIT_START.saturating_sub(self.bytes);
-        let earned = now.since(self.refilled_at).bytes_at(REQUEST_REFILL_PER_SECOND).min(room);
-        if earned > 0 || room == 0 {
-            (self.bytes, self.refilled_at) = (self.bytes.saturating_add(earned), now);
+        let room = REQUEST_CREDIT_START.saturating_sub(self.total());
+        let refill = now.since(self.refilled_at).bytes_at(REQUEST_REFILL_PER_SECOND).min(room);
+        if refill > 0 || room == 0 {
+            (self.granted, self.refilled_at) = (self.granted.saturating_add(as_u32(refill)), now);
         }
     }
 
-    /// Whether a request of so many bytes may leave, which is charged then.
-    pub(super) const fn take(&mut self, bytes: usize) -> bool {
-        if self.bytes < bytes {
-            return false;
+    /// Charges a request of so many bytes, if it may leave.
+    pub(super) fn take(&mut self, now: Instant, bytes: usize, address: &AddressBudget) -> Charged {
+        if self.total() < bytes {
+            return Charged::BeyondWriter;
         }
-        self.bytes -= bytes;
-        true
+        let paid = self.earned.min(as_u32(bytes));
+        let unpaid = as_u32(bytes).saturating_sub(paid);
+        if unpaid > 0 {
+            if !address.requests.has_any(now) {
+                return Charged::BeyondAddress;
+            }
+            address.requests.take(unpaid as usize);
+        }
+        self.earned = self.earned.saturating_sub(paid);
+        self.granted = self.granted.saturating_sub(unpaid);
+        Charged::Paid
     }
+
+    const fn total(&self) -> usize {
+        self.earned.saturating_add(self.granted) as usize
+    }
+}
+
+fn as_u32(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ADDRESS_REQUEST_BYTES_MAX;
     use crate::time::Span;
+
+    const START: Instant = Instant(1_000_000_000);
 
     #[test]
     fn request_budget_is_refilled_by_time_and_by_what_the_writer_sends() {
         let mut budget = RequestBudget::default();
-        let now = Instant(1_000_000_000);
+        let take = |budget: &mut RequestBudget, bytes: usize| {
+            budget.take(START, bytes, &AddressBudget::default()) == Charged::Paid
+        };
+        let now = START;
         budget.refill(now);
-        assert!(budget.take(REQUEST_CREDIT_START) && !budget.take(1));
+        assert!(take(&mut budget, REQUEST_CREDIT_START) && !take(&mut budget, 1));
         budget.refill(now + Span::from_millis(500));
-        assert!(budget.take(REQUEST_REFILL_PER_SECOND / 2) && !budget.take(1));
+        assert!(take(&mut budget, REQUEST_REFILL_PER_SECOND / 2) && !take(&mut budget, 1));
         budget.refill(now + Span::from_secs(1_000_000));
-        assert!(budget.take(REQUEST_CREDIT_START) && !budget.take(1));
+        assert!(take(&mut budget, REQUEST_CREDIT_START) && !take(&mut budget, 1));
         budget.pay(100);
-        assert!(budget.take(100 * ANSWER_BYTES_PER_BYTE) && !budget.take(1));
+        assert!(take(&mut budget, 100 * ANSWER_BYTES_PER_BYTE) && !take(&mut budget, 1));
         budget.pay(usize::MAX);
-        assert!(budget.take(REQUEST_CREDIT_MAX) && !budget.take(1));
+        assert!(take(&mut budget, REQUEST_CREDIT_MAX) && !take(&mut budget, 1));
+    }
+
+    #[test]
+    fn writers_at_one_address_share_what_they_have_not_paid_for() {
+        let address = AddressBudget::default();
+        let mut sent = 0;
+        for _ in 0..100 {
+            let mut budget = RequestBudget::default();
+            while budget.take(START, 64, &address) == Charged::Paid {
+                sent += 64;
+            }
+        }
+        assert_eq!(sent, ADDRESS_REQUEST_BYTES_MAX as usize);
+        let mut budget = RequestBudget::default();
+        assert_eq!(budget.take(START, 64, &address), Charged::BeyondAddress);
+        budget.pay(8);
+        assert_eq!(budget.take(START, 64, &address), Charged::Paid, "a writer that pays needs nothing of its address");
     }
 }

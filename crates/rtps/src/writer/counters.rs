@@ -29,6 +29,9 @@ pub struct WriterCounters {
     /// Requests for repair that were not answered because the answer is under way, or because the reader's budget for
     /// repairs was used up.
     pub repairs_withheld: u64,
+    /// Answers to requests for repair that were cut short, or not sent, because the budget that all readers at the
+    /// address share was used up, and the reader has not paid for them itself.
+    pub repairs_withheld_by_address: u64,
     /// How often a reliable reader did not answer, or made no progress, for so long that the writer went on without it.
     pub readers_inactive: u64,
     /// How often a reader stalled delivery for at least a second.

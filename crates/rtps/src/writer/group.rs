@@ -381,6 +381,7 @@ mod tests {
             vendor: VendorId::PEREGRINE,
             filter: None,
             owed_answers: Arc::default(),
+            address_budget: Arc::default(),
         }
     }
 

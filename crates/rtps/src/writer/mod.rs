@@ -14,6 +14,7 @@ mod counters;
 mod event;
 mod filter;
 mod filtered;
+mod first_repairs;
 mod flow;
 mod group;
 mod hand_over;

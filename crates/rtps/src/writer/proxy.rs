@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
+use crate::address_budget::AddressBudget;
 use crate::compact::Compact;
 use crate::count_filter::{CountFilter, Counted};
 use crate::history::{CacheChange, WriterHistory};
@@ -53,6 +54,8 @@ pub struct MatchedReader {
     pub filter: Option<Arc<dyn SampleFilter>>,
     /// The acknowledgements that all readers of its participant owe.
     pub owed_answers: Arc<OwedAnswers>,
+    /// The budget that all readers at its address share.
+    pub address_budget: Arc<AddressBudget>,
 }
 
 /// How far a reader was before its last answer.
@@ -479,6 +482,29 @@ impl ReaderProxy {
         self.repairs_paid.pay_for_progress(bytes.saturating_mul(REPAIR_BYTES_PER_BYTE));
     }
 
+    /// Adds the samples that a request shows as received although an earlier one is missing, each once.
+    pub(super) fn pay_for_shown(
+        &mut self,
+        history: &WriterHistory,
+        requested: &SequenceNumberSet,
+        sent_below: SequenceNumber,
+    ) {
+        let Some(last) = requested.iter().last().map(|last| last.min(sent_below)) else { return };
+        let mut number = requested.base().max(self.repairs_paid.shown_below()).max(self.paid_below);
+        if number >= last {
+            return;
+        }
+        let mut bytes = 0_usize;
+        // A set has a bounded number of bits.
+        while number < last {
+            if let Some(change) = history.get(number).filter(|_| !requested.contains(number)) {
+                bytes = bytes.saturating_add(change.payload.len().saturating_add(DATA_OVERHEAD));
+            }
+            number = number.next();
+        }
+        self.repairs_paid.pay_ahead(last, bytes.saturating_mul(REPAIR_BYTES_PER_BYTE));
+    }
+
     /// Adds the fragments of a sample that the reader has received to its budget, each once: all before `base`, the
     /// first that it lacks. The acknowledgement of a sample larger than the budget would come too late. Returns whether
     /// there are any.
@@ -516,10 +542,26 @@ impl ReaderProxy {
     pub(super) fn charge_repair(&mut self, number: SequenceNumber, bytes: usize) {
         if number < self.joined_at && number >= self.history_sent_below {
             self.history_sent_below = number.next();
-            self.repairs_paid.pay_for_progress(bytes);
+            self.repairs_paid.pay_for_history(bytes);
         } else {
             self.repairs_paid.charge(bytes);
         }
+        self.repairs_paid.charge_address(&self.info.address_budget, number, bytes);
+    }
+
+    /// Whether a sample, or a GAP in its place, may be sent again, as far as the address of the reader is concerned.
+    pub(super) fn may_repair(&self, now: Instant, number: SequenceNumber, bytes: usize) -> bool {
+        self.repairs_paid.may_repair(now, &self.info.address_budget, number, bytes)
+    }
+
+    /// The same for a fragment. If it may, it is charged.
+    pub(super) fn charge_fragment(&mut self, now: Instant, at: (SequenceNumber, FragmentNumber), bytes: usize) -> bool {
+        let address = &self.info.address_budget;
+        let may_repair = self.repairs_paid.may_repair_fragment(now, address, at, bytes);
+        if may_repair {
+            self.repairs_paid.charge_fragment(address, at, bytes);
+        }
+        may_repair
     }
 
     /// The reader has requested something that it had acknowledged, and that is held from `held_from` on: it is the

@@ -56,6 +56,7 @@ impl Writer {
         if base > SequenceNumber::ZERO && asks {
             reader.end_current();
             reader.record_loss(sent_below);
+            reader.pay_for_shown(&self.history, &acknack.state, sent_below);
             self.counters.repairs_withheld += u64::from(!reader.request(now, acknack.state));
             let withdrawn = reader.withdraw_acknowledgement(base, self.history.first());
             self.counters.acknowledgements_withdrawn += u64::from(withdrawn);
@@ -480,6 +481,7 @@ impl Writer {
         let room = max_message.saturating_sub(self.group.qos_bytes);
         let mut sent = SequenceNumberSet::empty(requested.base());
         let mut bytes = 0;
+        let mut is_withheld = false;
         let mut gone_below = SequenceNumber::ZERO;
         let declared_lost = reader.declared_lost(first, own_first);
         let to = self.group.own_destination(reader);
@@ -494,6 +496,10 @@ impl Writer {
                 if number < declared_lost.start {
                     gone_below = gone_below.min(declared_lost.start);
                 }
+                if !reader.may_repair(now, number, self.packer.gap_len()) {
+                    is_withheld = true;
+                    break;
+                }
                 if self.packer.is_open() && self.packer.open_len() + self.packer.gap_len() > max_message {
                     self.packer.close();
                 }
@@ -502,9 +508,14 @@ impl Writer {
                 }
                 self.packer.gap(reader.entity(), number, SequenceNumberSet::empty(gone_below));
                 reader.repairs_paid.charge(self.packer.gap_len());
+                reader.repairs_paid.charge_address(&reader.info.address_budget, number, self.packer.gap_len());
                 continue;
             };
             let len = change.payload.len();
+            if !reader.may_repair(now, number, len + DATA_OVERHEAD) {
+                is_withheld = true;
+                break;
+            }
             if bytes > 0 && (bytes + len > REPAIR_BYTES_MAX || reader.repairs_paid.available() < len) {
                 break;
             }
@@ -515,7 +526,12 @@ impl Writer {
             self.packer.set_asked(reader.info.expects_inline_qos);
             self.packer.directed(reader.info.guid, &to, &Outgoing::from(change), room);
         }
+        let is_any = !sent.is_empty() || self.packer.is_open();
         reader.repairs_paid.record_samples(now, sent);
+        self.counters.repairs_withheld_by_address += u64::from(is_withheld);
+        if is_withheld && !is_any {
+            return;
+        }
         self.end_repair(now, index, max_message);
     }
 
@@ -535,9 +551,12 @@ impl Writer {
                 self.counters.repairs_withheld += 1;
                 break;
             }
+            if !reader.charge_fragment(now, (number, fragment), change.fragment_size as usize + DATA_OVERHEAD) {
+                self.counters.repairs_withheld_by_address += 1;
+                break;
+            }
             bytes += change.fragment_size as usize;
             sent.insert(fragment);
-            reader.repairs_paid.charge(change.fragment_size as usize + DATA_OVERHEAD);
             self.packer.close();
             self.packer.open_to(reader.info.guid.prefix, &to);
             self.packer.fragment(reader.entity(), &outgoing, fragment);

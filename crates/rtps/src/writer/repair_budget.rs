@@ -3,6 +3,8 @@
 
 use alloc::vec::Vec;
 
+use crate::address_budget::AddressBudget;
+use crate::compact::Compact;
 use crate::limits::{
     ANSWER_BYTES_PER_BYTE, FRAGMENT_REPAIRS_IN_FLIGHT_MAX, REPAIR_BYTES_PER_BYTE, REPAIR_CREDIT_MAX,
     REPAIR_CREDIT_START, REPAIR_REFILL_MAX, REPAIR_REFILL_PER_SECOND, REPAIRS_IN_FLIGHT_MAX,
@@ -12,6 +14,7 @@ use crate::seq::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumb
 use crate::time::{Instant, Span};
 
 use super::counters::WriterCounters;
+use super::first_repairs::FirstRepairs;
 
 /// Header, INFO_DST, INFO_TS and the fields of a DATA or DATA_FRAG. Each sample counts with it, in the budget and in
 /// what is charged: otherwise short samples would cost more than they pay.
@@ -25,22 +28,33 @@ const OWN_HEARTBEAT_LEN: usize = 20 + 16 + 32;
 /// A reader pays with the bytes of its requests, with what it acknowledges, and with samples that were sent to it for
 /// the first time: on a path that loses half of everything, each sample is sent twice. Time adds a little, so that no
 /// reader is stuck. One answer may exceed the budget, since a sample may be larger than any budget.
+///
+/// The first credit, what time adds, and the samples that were sent for the first time count for each of the readers at
+/// an address, which may be one host with as many readers as it wants. Therefore a reader pays for everything that it
+/// is sent more often than twice with its requests and acknowledgements, or else with the bytes that its address has.
 #[derive(Debug)]
 pub(super) struct RepairBudget {
     credit: Credit,
+    /// Bytes that the reader has paid for by its requests and by what it has received, and was not sent yet.
+    earned: usize,
     refilled_at: Instant,
     /// Bytes that time may still add before the reader makes progress.
     refill_left: usize,
     /// Bytes that the writer had sent for the first time when the budget was refilled last; unknown at first.
-    sent_before: Option<u64>,
+    sent_before: Compact<u64>,
     flights: Rare<Flights>,
 }
 
-/// The answers that are under way to the reader.
+/// The answers that are under way to the reader, and what it was sent again.
 #[derive(Debug, Default)]
 struct Flights {
     samples: Vec<(Instant, SequenceNumberSet)>,
     fragments: Vec<(Instant, SequenceNumber, FragmentNumberSet)>,
+    repaired: FirstRepairs,
+    /// The number before which requests have shown what the reader has received.
+    shown_below: SequenceNumber,
+    /// Bytes that it has earned by samples which it has received and not acknowledged.
+    earned_ahead: usize,
 }
 
 /// Bytes that the writer has sent for the first time since it exists.
@@ -51,10 +65,11 @@ pub(super) const fn first_sent(counters: &WriterCounters) -> u64 {
 impl Default for RepairBudget {
     fn default() -> Self {
         Self {
-            credit: Credit { bytes: REPAIR_CREDIT_START, debt: 0, max: REPAIR_CREDIT_MAX },
+            credit: Credit { balance: signed(REPAIR_CREDIT_START), max: REPAIR_CREDIT_MAX },
+            earned: 0,
             refilled_at: Instant(0),
             refill_left: REPAIR_REFILL_MAX,
-            sent_before: None,
+            sent_before: Compact::NONE,
             flights: Rare::default(),
         }
     }
@@ -68,10 +83,11 @@ impl RepairBudget {
 
     /// Time has passed, and the writer has sent so many bytes for the first time since it exists.
     pub(super) fn refill(&mut self, now: Instant, bytes_sent: u64) {
-        let sent = bytes_sent.saturating_sub(self.sent_before.replace(bytes_sent).unwrap_or(bytes_sent));
+        let sent = bytes_sent.saturating_sub(self.sent_before.get().unwrap_or(bytes_sent));
+        self.sent_before.set(bytes_sent);
         self.credit.add(usize::try_from(sent).unwrap_or(usize::MAX));
         let elapsed = now.since(self.refilled_at);
-        let room = REPAIR_CREDIT_START.saturating_sub(self.credit.bytes).saturating_add(self.credit.debt);
+        let room = usize::try_from(signed(REPAIR_CREDIT_START).saturating_sub(self.credit.balance)).unwrap_or(0);
         let refill = elapsed.bytes_at(REPAIR_REFILL_PER_SECOND).min(room).min(self.refill_left);
         // Shorter spans than that of one byte add up.
         if refill > 0 || room == 0 {
@@ -82,14 +98,112 @@ impl RepairBudget {
     }
 
     /// A request of so many bytes has come.
-    pub(super) const fn pay_for_request(&mut self, bytes: usize) {
-        self.credit.add(bytes.saturating_mul(ANSWER_BYTES_PER_BYTE));
+    pub(super) fn pay_for_request(&mut self, bytes: usize) {
+        let bytes = bytes.saturating_mul(ANSWER_BYTES_PER_BYTE);
+        self.credit.add(bytes);
+        self.earn(bytes);
     }
 
-    /// The reader has acknowledged so many bytes for the first time, or is sent so many that it is entitled to.
-    pub(super) const fn pay_for_progress(&mut self, bytes: usize) {
+    /// The reader has acknowledged so many bytes for the first time.
+    pub(super) fn pay_for_progress(&mut self, bytes: usize) {
         self.credit.add(bytes);
         self.refill_left = REPAIR_REFILL_MAX;
+        let ahead = self.flights.as_mut().map_or(0, |flights| {
+            let ahead = flights.earned_ahead.min(bytes);
+            flights.earned_ahead -= ahead;
+            ahead
+        });
+        self.earn(bytes.saturating_sub(ahead));
+    }
+
+    /// Requests have shown, up to `below`, that the reader has received samples of so many bytes and not acknowledged
+    /// them, since an earlier one is missing. They count as earned at once: the readers of a process that has lost
+    /// half of a burst need more than their address has.
+    pub(super) fn pay_ahead(&mut self, below: SequenceNumber, bytes: usize) {
+        let flights = self.flights.get_or_default();
+        flights.shown_below = flights.shown_below.max(below);
+        flights.earned_ahead = flights.earned_ahead.saturating_add(bytes);
+        self.earn(bytes);
+    }
+
+    /// The number before which [`Self::pay_ahead`] has counted what the reader has.
+    pub(super) fn shown_below(&self) -> SequenceNumber {
+        self.flights.as_ref().map_or(SequenceNumber::ZERO, |flights| flights.shown_below)
+    }
+
+    /// The reader is sent so many bytes of the history that it is entitled to.
+    pub(super) fn pay_for_history(&mut self, bytes: usize) {
+        self.credit.add(bytes);
+        self.refill_left = REPAIR_REFILL_MAX;
+    }
+
+    fn earn(&mut self, bytes: usize) {
+        self.earned = self.earned.saturating_add(bytes).min(self.credit.max);
+    }
+
+    /// Whether the reader may be sent a whole sample again, as far as its address is concerned.
+    pub(super) fn may_repair(
+        &self,
+        now: Instant,
+        address: &AddressBudget,
+        number: SequenceNumber,
+        bytes: usize,
+    ) -> bool {
+        self.is_first_repair(number) || self.is_paid(now, address, bytes)
+    }
+
+    /// The same for a fragment of a sample.
+    pub(super) fn may_repair_fragment(
+        &self,
+        now: Instant,
+        address: &AddressBudget,
+        (number, fragment): (SequenceNumber, FragmentNumber),
+        bytes: usize,
+    ) -> bool {
+        self.is_first_fragment_repair(number, fragment) || self.is_paid(now, address, bytes)
+    }
+
+    /// The whole sample is sent again: charges the address.
+    pub(super) fn charge_address(&mut self, address: &AddressBudget, number: SequenceNumber, bytes: usize) {
+        if !self.is_first_repair(number) {
+            self.spend(address, bytes);
+        }
+        self.flights.get_or_default().repaired.note(number);
+    }
+
+    /// The fragment is sent again: charges the reader and the address.
+    pub(super) fn charge_fragment(
+        &mut self,
+        address: &AddressBudget,
+        (number, fragment): (SequenceNumber, FragmentNumber),
+        bytes: usize,
+    ) {
+        self.charge(bytes);
+        if !self.is_first_fragment_repair(number, fragment) {
+            self.spend(address, bytes);
+        }
+        self.flights.get_or_default().repaired.note_fragment(number, fragment);
+    }
+
+    fn is_first_repair(&self, number: SequenceNumber) -> bool {
+        self.flights.as_ref().is_none_or(|flights| flights.repaired.is_first(number))
+    }
+
+    fn is_first_fragment_repair(&self, number: SequenceNumber, fragment: FragmentNumber) -> bool {
+        self.flights.as_ref().is_none_or(|flights| flights.repaired.is_first_fragment(number, fragment))
+    }
+
+    fn is_paid(&self, now: Instant, address: &AddressBudget, bytes: usize) -> bool {
+        self.earned >= bytes || address.repairs.has_any(now)
+    }
+
+    /// Takes what the reader has paid for first, and the rest from the bytes of its address.
+    fn spend(&mut self, address: &AddressBudget, bytes: usize) {
+        let unpaid = bytes.saturating_sub(self.earned);
+        self.earned = self.earned.saturating_sub(bytes);
+        if unpaid > 0 {
+            address.repairs.take(unpaid);
+        }
     }
 
     /// The reader has acknowledged everything before this number: answers with earlier numbers only have arrived.
@@ -97,6 +211,7 @@ impl RepairBudget {
         let Some(flights) = self.flights.as_mut() else { return };
         flights.samples.retain(|(_, sent)| sent.iter().last().is_some_and(|last| last >= acknowledged));
         flights.fragments.retain(|(_, number, _)| *number >= acknowledged);
+        flights.repaired.note_acknowledged(acknowledged);
     }
 
     /// The reader has received the fragments of a sample before this one.
@@ -108,16 +223,16 @@ impl RepairBudget {
 
     /// A heartbeat is sent to the reader alone: that is charged as far as it was paid for, and sent in any case.
     pub(super) fn charge_heartbeat(&mut self) {
-        self.credit.take(OWN_HEARTBEAT_LEN.min(self.credit.bytes));
+        self.credit.take(OWN_HEARTBEAT_LEN.min(self.credit.bytes()));
     }
 
-    pub(super) const fn charge(&mut self, bytes: usize) {
+    pub(super) fn charge(&mut self, bytes: usize) {
         self.credit.take(bytes);
     }
 
     /// How many bytes may be sent again now; one sample may exceed them.
-    pub(super) const fn available(&self) -> usize {
-        self.credit.bytes
+    pub(super) fn available(&self) -> usize {
+        self.credit.bytes()
     }
 
     /// The wanted numbers that are not under way to the reader: a request that comes within a round trip of the answer
@@ -177,27 +292,29 @@ impl RepairBudget {
     }
 }
 
-/// Bytes that may be sent, or that were sent too many.
+/// Bytes that may be sent; negative if too many were sent.
 #[derive(Clone, Copy, Debug)]
 struct Credit {
-    bytes: usize,
-    debt: usize,
+    balance: i64,
     max: usize,
 }
 
 impl Credit {
-    const fn add(&mut self, bytes: usize) {
-        let rest = bytes.saturating_sub(self.debt);
-        self.debt = self.debt.saturating_sub(bytes);
-        let sum = self.bytes.saturating_add(rest);
-        self.bytes = if sum > self.max { self.max } else { sum };
+    fn add(&mut self, bytes: usize) {
+        self.balance = self.balance.saturating_add(signed(bytes)).min(signed(self.max));
     }
 
-    const fn take(&mut self, bytes: usize) {
-        let excess = bytes.saturating_sub(self.bytes);
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.debt = self.debt.saturating_add(excess);
+    fn take(&mut self, bytes: usize) {
+        self.balance = self.balance.saturating_sub(signed(bytes));
     }
+
+    fn bytes(&self) -> usize {
+        usize::try_from(self.balance).unwrap_or(0)
+    }
+}
+
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -268,6 +385,27 @@ mod tests {
         assert_eq!(budget.available(), 100 * ANSWER_BYTES_PER_BYTE + 300 - 1000);
         budget.pay_for_progress(usize::MAX);
         assert_eq!(budget.available(), REPAIR_CREDIT_MAX);
+    }
+
+    #[test]
+    fn sample_that_a_request_shows_as_received_pays_once() {
+        let address = AddressBudget::default();
+        let now = Instant(1_000_000_000);
+        let mut budget = RepairBudget::default();
+        let pays_for = |budget: &mut RepairBudget, bytes: usize| {
+            address.repairs.take(1 << 40);
+            assert!(!budget.may_repair(now, &address, SequenceNumber(1), bytes + 1));
+            assert!(budget.may_repair(now, &address, SequenceNumber(1), bytes));
+        };
+        budget.charge_address(&address, SequenceNumber(9), 100);
+        pays_for(&mut budget, 0);
+        budget.pay_ahead(SequenceNumber(20), 500);
+        pays_for(&mut budget, 500);
+        budget.pay_for_progress(300);
+        pays_for(&mut budget, 500);
+        budget.pay_for_progress(300);
+        pays_for(&mut budget, 600);
+        assert_eq!(budget.shown_below(), SequenceNumber(20));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod cork;
 mod dense_flow;
 mod filtered;
 mod floods;
+mod floods_of_many;
 mod forged;
 mod gone;
 mod inactive;
@@ -473,6 +474,7 @@ fn foreign_reader(index: usize, vendor: VendorId) -> MatchedReader {
         vendor,
         filter: None,
         owed_answers: Arc::default(),
+        address_budget: Arc::default(),
     }
 }
 

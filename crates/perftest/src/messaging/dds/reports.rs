@@ -50,6 +50,7 @@ impl<T: TestType> Endpoints<T> {
                 ("Pulled fragments (sent again)", counters.fragments_repaired),
                 ("Heartbeats sent", counters.heartbeats),
                 ("Acknowledgements received", counters.acknowledgements),
+                ("Repairs withheld", counters.repairs_withheld.saturating_add(counters.repairs_withheld_by_address)),
             ];
             report(format!("DataWriter of {topic}"), &counts)
         });
@@ -62,6 +63,7 @@ impl<T: TestType> Endpoints<T> {
                 ("Lost", counters.lost),
                 ("Rejected for want of room", counters.rejected.saturating_add(counters.no_room)),
                 ("Acknowledgements sent", counters.acknowledgements),
+                ("Requests withheld", counters.requests_withheld.saturating_add(counters.requests_withheld_by_address)),
             ];
             report(format!("DataReader of {topic}"), &counts)
         });

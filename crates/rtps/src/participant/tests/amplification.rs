@@ -286,3 +286,28 @@ fn drops_are_counted_per_participant() {
 fn total_and(before: ParticipantCounters, now: &ParticipantCounters) -> ParticipantCounters {
     ParticipantCounters { messages: now.messages, ..before }
 }
+
+#[test]
+fn endpoints_at_one_address_share_a_budget() {
+    let mut domain = Domain::of(&[1, 2, 3]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(1, subscription(1, 2, "other topic"));
+    for host in [2, 3] {
+        domain.put_reader(host, subscription(host, 1, "topic"));
+        domain.put_reader(host, subscription(host, 2, "topic"));
+        domain.put_writer(host, publication(host, 3, "other topic"));
+    }
+    domain.run(Span::from_secs(1));
+    let budgets = domain.events(1).into_iter().filter_map(|event| match event {
+        ParticipantEvent::ReaderMatched { reader, .. } => Some((reader.guid.prefix, reader.address_budget)),
+        ParticipantEvent::WriterMatched { writer, .. } => Some((writer.guid.prefix, writer.address_budget)),
+        _ => None,
+    });
+    let budgets: Vec<_> = budgets.collect();
+    assert_eq!(budgets.len(), 6, "two readers and a writer of each host");
+    for (a, budget) in &budgets {
+        for (b, other) in &budgets {
+            assert_eq!(Arc::ptr_eq(budget, other), a == b, "{a:?} and {b:?}");
+        }
+    }
+}

@@ -42,6 +42,7 @@ fn reader(host: u8) -> MatchedReader {
         vendor: VendorId::CYCLONE,
         filter: None,
         owed_answers: Arc::default(),
+        address_budget: Arc::default(),
     }
 }
 

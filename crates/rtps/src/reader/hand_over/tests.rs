@@ -34,6 +34,7 @@ fn matched(number: u8, reliable: bool) -> MatchedWriter {
         max_message_bytes: 1400,
         vendor: VendorId::PEREGRINE,
         memory: Arc::<MemoryAccount>::default(),
+        address_budget: Arc::default(),
     }
 }
 

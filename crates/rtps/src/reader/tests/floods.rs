@@ -1,7 +1,8 @@
 //! Messages that a reader sends because of what it received: bounded for each writer, whatever the writer says.
 
 use super::*;
-use crate::limits::{FRAGMENT_BYTES_MIN, REPAIR_REQUESTS_MAX, REQUEST_CREDIT_MAX};
+use crate::address_budget::AddressBudget;
+use crate::limits::{ADDRESS_REQUEST_BYTES_MAX, FRAGMENT_BYTES_MIN, REPAIR_REQUESTS_MAX, REQUEST_CREDIT_MAX};
 use crate::seq::FragmentNumber;
 
 const SAMPLE_SIZE: u32 = 8 << 20;
@@ -136,4 +137,59 @@ fn heartbeat_that_comes_a_thousand_times_is_answered_once() {
     let once = victim.sent;
     (0..1000).for_each(|_| victim.repeated_heartbeat(3));
     assert_eq!(victim.sent, once);
+}
+
+#[test]
+fn writers_at_one_address_share_what_requests_for_fragments_they_have_not_paid_for() {
+    const WRITERS: u32 = 200;
+    const SECONDS: usize = 30;
+    let mut victim = Victim::new();
+    let address_budget: Arc<AddressBudget> = Arc::default();
+    let writer = |n| Guid::new(writer_guid().prefix, EntityId::user_writer(n, true));
+    let mut paid = 0;
+    for n in 2..WRITERS {
+        let address_budget = Arc::clone(&address_budget);
+        let info = MatchedWriter { address_budget, ..matched_writer(writer(n)) };
+        assert!(victim.reader.match_writer(victim.now, info));
+        // Each writer alone stays within what it may be sent.
+        let payload = [0; FRAGMENT_BYTES_MIN as usize];
+        let frag = DataFrag {
+            reader: reader_guid(0).entity,
+            writer: writer(n).entity,
+            sequence_number: SequenceNumber::FIRST,
+            starting: FragmentNumber(1),
+            count: 1,
+            fragment_size: FRAGMENT_BYTES_MIN,
+            sample_size: SAMPLE_SIZE,
+            inline_qos: None,
+            is_key: false,
+            non_standard_payload: false,
+            payload: &payload,
+        };
+        victim.reader.handle_data_frag(&victim.reception(), writer(n), PLAIN, &frag);
+        paid += payload.len();
+    }
+    for count in 1..=SECONDS as i32 {
+        for n in 2..WRITERS {
+            let heartbeat = Heartbeat {
+                reader: reader_guid(0).entity,
+                writer: writer(n).entity,
+                first: SequenceNumber::FIRST,
+                last: SequenceNumber::FIRST,
+                count: Count(count),
+                is_final: false,
+                liveliness: false,
+                group: None,
+            };
+            paid += MESSAGE_OVERHEAD;
+            victim.reader.handle_heartbeat(&victim.reception(), writer(n), &heartbeat);
+            victim.transmit();
+        }
+        victim.pass(Span::from_secs(1));
+    }
+    let counters = victim.reader.counters();
+    // ACKNACKs are answers to HEARTBEATs, and do not count.
+    let allowed = ADDRESS_REQUEST_BYTES_MAX as usize + 10 * paid;
+    assert!(victim.sent <= allowed, "{} bytes for {paid}: {counters:?}", victim.sent);
+    assert!(counters.requests_withheld_by_address > 0, "{counters:?}");
 }

@@ -22,6 +22,7 @@ fn history_pushed_before_match_is_counted_and_lost() {
         vendor: VendorId::PEREGRINE,
         filter: None,
         owed_answers: Arc::default(),
+        address_budget: Arc::default(),
     };
     assert!(pair.writer.match_reader(pair.now, reader));
     pair.pump();

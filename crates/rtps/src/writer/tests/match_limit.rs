@@ -19,6 +19,7 @@ fn reader_beyond_match_limit_is_refused_and_counted() {
         vendor: VendorId::PEREGRINE,
         filter: None,
         owed_answers: Arc::default(),
+        address_budget: Arc::default(),
     };
     assert!((0..limit).all(|n| writer.match_reader(Instant(0), found(n))));
     assert!(!writer.match_reader(Instant(0), found(limit)));

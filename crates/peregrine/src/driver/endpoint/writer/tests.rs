@@ -79,6 +79,7 @@ fn matched(guid: Guid) -> MatchedReader {
         vendor: VendorId::PEREGRINE,
         filter: None,
         owed_answers: Arc::default(),
+        address_budget: Arc::default(),
     }
 }
 

@@ -699,6 +699,9 @@ pub const UNACKNOWLEDGED_BYTES_MAX: usize = 64 << 20;
 /// By how much more than the reader's clock the source timestamps of a writer go on when they jump ahead.
 pub const SOURCE_JUMP_MIN: Span = Span::from_secs(1);
 
+/// Two clocks that are not set drift apart by one part in so many at most: NTP slews a clock by half of it.
+pub const CLOCK_DRIFT_DIVISOR: u64 = 1_000;
+
 /// Instances in whose order a jump ahead is taken back when the writer's later samples contradict it.
 pub const SOURCE_JUMP_INSTANCES_MAX: usize = 16;
 

@@ -42,6 +42,8 @@ pub struct VendorModel {
     answered: BTreeSet<GuidPrefix>,
     /// For each pair of a remote reader and a local writer, the number before which everything is acknowledged.
     acknowledged: BTreeMap<(GuidPrefix, EntityId, EntityId), SequenceNumber>,
+    /// The last number that each local writer has sent or announced.
+    sent: BTreeMap<EntityId, SequenceNumber>,
     differences: u64,
 }
 
@@ -55,6 +57,7 @@ impl VendorModel {
             announced: 0,
             answered: BTreeSet::new(),
             acknowledged: BTreeMap::new(),
+            sent: BTreeMap::new(),
             differences: 0,
         }
     }
@@ -71,7 +74,9 @@ impl VendorModel {
         self.acknowledged.retain(|(of, ..), _| *of != prefix);
     }
 
-    const fn vendor(&self) -> VendorId {
+    /// The vendor that messages of the node state.
+    #[must_use]
+    pub const fn vendor(&self) -> VendorId {
         match self.difference {
             Difference::AnswersNewcomersOnly => VendorId::CYCLONE,
             Difference::RepeatsNothingAcknowledged => VendorId::FAST_DDS,
@@ -86,13 +91,19 @@ impl VendorModel {
         let (header, rest) = Header::parse(message).ok()?;
         if self.own.replace(header.prefix) != Some(header.prefix) {
             self.announced = 0;
+            self.sent.clear();
         }
         let mut addressed = None;
         let mut announces = false;
         for submessage in Submessages::new(rest).map_while(Result::ok) {
             match submessage {
                 Submessage::InfoDestination(to) => addressed = Some(to.prefix),
-                Submessage::Data(data) => announces |= data.writer == EntityId::SPDP_WRITER,
+                Submessage::Data(data) => {
+                    announces |= data.writer == EntityId::SPDP_WRITER;
+                    self.note_sent(data.writer, data.sequence_number);
+                }
+                Submessage::DataFrag(data) => self.note_sent(data.writer, data.sequence_number),
+                Submessage::Heartbeat(heartbeat) => self.note_sent(heartbeat.writer, heartbeat.last),
                 _ => {}
             }
         }
@@ -141,10 +152,19 @@ impl VendorModel {
         out
     }
 
-    /// Whether this is an ACKNACK that asks for what was acknowledged.
+    fn note_sent(&mut self, writer: EntityId, number: SequenceNumber) {
+        let last = self.sent.entry(writer).or_insert(number);
+        *last = (*last).max(number);
+    }
+
+    /// Whether this is an ACKNACK that asks for what was acknowledged. Fast DDS ignores one of numbers that it has not
+    /// written.
     fn ignores(&mut self, from: GuidPrefix, submessage: Option<Submessage<'_>>) -> bool {
         let Some(Submessage::AckNack(acknack)) = submessage else { return false };
         let base = acknack.state.base();
+        if self.sent.get(&acknack.writer).is_none_or(|last| base > last.next()) {
+            return false;
+        }
         let acknowledged = self.acknowledged.entry((from, acknack.reader, acknack.writer)).or_insert(base);
         if base < *acknowledged {
             return true;
@@ -159,7 +179,7 @@ mod tests {
     use super::*;
     use peregrine_rtps::seq::{Count, SequenceNumberSet};
     use peregrine_rtps::vendor::ProtocolVersion;
-    use peregrine_rtps::wire::{AckNack, DataHead, Endianness, InfoDestination, PayloadKind};
+    use peregrine_rtps::wire::{AckNack, DataHead, Endianness, Heartbeat, InfoDestination, PayloadKind};
 
     const PREFIX: GuidPrefix = GuidPrefix([7; 12]);
 
@@ -186,11 +206,21 @@ mod tests {
         out.extend_from_slice(&[0, 0]);
     }
 
-    /// Lets a participant of the node announce itself so often that it hears.
+    /// The last number of its writer.
+    const LAST: i64 = 9;
+
+    /// Lets a participant of the node announce itself so often that it hears, and its writer announce its samples.
     fn start(model: &mut VendorModel, prefix: GuidPrefix) {
         for _ in 0..ANNOUNCEMENTS_BEFORE_HEARING {
             model.say(&announcement_of(prefix), true);
         }
+        let mut heartbeat = Vec::new();
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }.emit(&mut heartbeat);
+        let (reader, writer) = (EntityId::SEDP_PUBLICATIONS_READER, EntityId::SEDP_PUBLICATIONS_WRITER);
+        let (first, last, count) = (SequenceNumber(1), SequenceNumber(LAST), Count(1));
+        let head = Heartbeat { reader, writer, first, last, count, is_final: true, liveliness: false, group: None };
+        head.emit(Endianness::Little, &mut heartbeat);
+        model.say(&heartbeat, false);
     }
 
     fn message(base: i64) -> Vec<u8> {
@@ -213,6 +243,16 @@ mod tests {
         assert_eq!(model.differences(), 1);
         model.forget(PREFIX);
         assert_eq!(model.hear(&message(1)), message(1));
+    }
+
+    #[test]
+    fn acknack_of_samples_that_were_not_written_acknowledges_nothing() {
+        let mut model = VendorModel::new(Difference::RepeatsNothingAcknowledged);
+        start(&mut model, OWN);
+        assert_eq!(model.hear(&message(LAST + 2)), message(LAST + 2));
+        assert_eq!(model.hear(&message(1)), message(1));
+        assert_eq!(model.hear(&message(LAST + 1)), message(LAST + 1));
+        assert_eq!(model.hear(&message(1)), message(1)[..HEADER_LEN + 16]);
     }
 
     #[test]

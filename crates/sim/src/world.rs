@@ -173,6 +173,12 @@ impl World {
         self.vendors.insert(node, vendor);
     }
 
+    /// The vendor that the messages of a node state.
+    #[must_use]
+    pub fn vendor_of(&self, node: NodeId) -> VendorId {
+        self.vendors.get(&node).map_or(VendorId::PEREGRINE, VendorModel::vendor)
+    }
+
     /// How often the behaviour of the other implementation differed at this node.
     #[must_use]
     pub fn imitated(&self, node: NodeId) -> u64 {

@@ -180,7 +180,8 @@ pub struct TransportPriority(pub i32);
 /// How long a sample is valid (DDS 1.4 §2.2.3.16). Writers and readers drop older samples.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Lifespan {
-    /// Counted from the source timestamp of the sample. Default: infinite.
+    /// Counted from the source timestamp of the sample, or from its arrival if the wall clocks of writer and reader
+    /// differ by more. Default: infinite.
     pub duration: Span,
 }
 

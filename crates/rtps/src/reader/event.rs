@@ -99,6 +99,9 @@ pub struct ReaderCounters {
     /// Samples excluded by ownership, time-based filter, lifespan or order, and those that were written before a
     /// volatile reader was created.
     pub filtered: u64,
+    /// Samples with a LIFESPAN whose age was not counted by the wall clocks of writer and reader, because these differ,
+    /// or because the sample had waited on its way.
+    pub lifespans_without_wall_clock: u64,
     /// Submessages from writers that are not matched. A best-effort reader that requests history loses samples that
     /// arrive before discovery has matched their writer here: without a match, the policies of the samples are unknown,
     /// and any sender could fill the memory of a reader that held them. A reliable reader requests them after the

@@ -27,8 +27,10 @@ mod reassembly;
 mod reception;
 mod reordering;
 mod request_budget;
+mod sample_age;
 mod skip;
 mod source_order;
+mod source_times;
 mod stall;
 mod start;
 #[cfg(test)]
@@ -65,6 +67,7 @@ use introduction::Introductions;
 use parked::ParkedWriters;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
+use sample_age::Age;
 use source_order::FalseJump;
 use unkeyed::Unkeyed;
 
@@ -664,7 +667,7 @@ impl Reader {
         let order_timestamp = match self.config.cache.by_source_timestamp {
             true => {
                 let (place, false_jump) =
-                    proxy.source_order.get_or_default().next(meta.source_timestamp, wall, instance);
+                    proxy.source_times.get_or_default().order.next(meta.source_timestamp, wall, instance);
                 if let Some(FalseJump { place, instances }) = false_jump {
                     self.counters.source_jumps_withdrawn += 1;
                     let writer = proxy.info.guid;
@@ -675,6 +678,12 @@ impl Reader {
             false => meta.source_timestamp,
         };
         let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);
+        let mut expires_at = Instant::FAR_FUTURE;
+        if !lifespan.is_infinite() {
+            let age = proxy.source_times.get_or_default().clock.age(now, wall, meta.source_timestamp, lifespan);
+            self.counters.lifespans_without_wall_clock += u64::from(matches!(age, Age::ByYoungest(_)));
+            expires_at = now + age.rest_of(lifespan);
+        }
         let mut arrival = Arrival {
             kind: meta.kind,
             instance,
@@ -685,7 +694,7 @@ impl Reader {
             source_timestamp: meta.source_timestamp,
             reception_timestamp: wall,
             order_timestamp,
-            expires_at: expiry(now, wall, meta.source_timestamp, lifespan),
+            expires_at,
             payload,
         };
         let bytes = arrival.payload.known_len().unwrap_or(0) as u64;
@@ -729,13 +738,4 @@ impl Reader {
     const fn is_too_long(&self, bytes: usize) -> bool {
         bytes > self.config.max_sample_bytes as usize
     }
-}
-
-/// The end of a sample's lifespan, counted from its source timestamp, as far as the two wall clocks agree.
-fn expiry(now: Instant, wall: Timestamp, source: Timestamp, lifespan: Span) -> Instant {
-    if lifespan.is_infinite() {
-        return Instant::FAR_FUTURE;
-    }
-    let age = if source.is_valid() { wall.to_unix_nanos().saturating_sub(source.to_unix_nanos()) } else { 0 };
-    now + Span(lifespan.0.saturating_sub(age))
 }

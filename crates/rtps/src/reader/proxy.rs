@@ -29,7 +29,7 @@ use super::reception::SampleMeta;
 use super::reordering::{Reach, Tolerance};
 use super::request_budget::RequestBudget;
 use super::skip::{Irrelevant, Skip, StaleRun};
-use super::source_order::SourceOrder;
+use super::source_times::SourceTimes;
 
 /// A remote writer that discovery has matched.
 #[derive(Clone, Debug)]
@@ -120,8 +120,8 @@ pub(super) struct WriterProxy {
     pub(super) is_listed_stalled: bool,
     /// The number of ACKNACKs sent before the writer's first HEARTBEAT.
     pub(super) preemptive_acknacks: u32,
-    /// Under order by source timestamp.
-    pub(super) source_order: Rare<SourceOrder>,
+    /// Under order by source timestamp, or of a writer whose samples expire.
+    pub(super) source_times: Rare<SourceTimes>,
     pub(super) next_preemptive_acknack: Compact<Instant>,
     pub(super) asked: Rare<RepairRequest>,
     /// The first number of the last request, if it was sent only once.
@@ -214,7 +214,7 @@ impl WriterProxy {
             is_listed_owing: false,
             is_listed_stalled: false,
             preemptive_acknacks: 0,
-            source_order: Rare::default(),
+            source_times: Rare::default(),
             next_preemptive_acknack: Compact::NONE,
             asked: Rare::default(),
             asked_once: Compact::NONE,

@@ -3,7 +3,7 @@
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::seq::{SequenceNumber, SequenceNumberSet};
-use crate::time::{Instant, Span};
+use crate::time::Instant;
 
 use super::Writer;
 use super::filter::RejectedRun;
@@ -61,9 +61,7 @@ impl Writer {
                 self.directed_heartbeat(now, index);
             }
         }
-        let counting = self.readers.iter().filter(|reader| reader.counts() && reader.is_messaged());
-        let patience = counting.map(ReaderProxy::patience).max();
-        self.flow.record_heartbeat(now, patience.unwrap_or(Span::ZERO), self.cork.is_on);
+        self.await_answers(now);
     }
 
     /// Asserts liveliness to each of these readers by a separate message.

@@ -361,6 +361,11 @@ impl Flow {
         self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));
     }
 
+    /// The timer expires at this time at the latest.
+    pub(super) fn ask_by(&mut self, at: Instant) {
+        self.next_heartbeat = self.next_heartbeat.map(|planned| planned.min(at));
+    }
+
     /// Schedules the next request, unless an earlier one is scheduled.
     pub(super) fn ask_within(&mut self, now: Instant, wait: Span) {
         let at = now + wait.max(self.retry_min());
@@ -396,7 +401,8 @@ impl Flow {
         self.samples_without_pause >= LASTING_SAMPLES
     }
 
-    const fn retry_min(&self) -> Span {
+    /// The shortest wait for an answer.
+    pub(super) const fn retry_min(&self) -> Span {
         if self.in_full_flow { RETRY_IN_FLOW } else { RETRY_MIN }
     }
 

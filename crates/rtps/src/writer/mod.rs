@@ -636,13 +636,11 @@ impl Writer {
         let (first, last) = self.announced();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
-        let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none()) {
             reader.record_heartbeat(now, last);
             reader.owed_answer.begin(now);
-            patience = patience.max(reader.patience_in_flow(first_min));
         }
-        self.flow.record_heartbeat(now, patience, self.cork.is_on);
+        self.await_answers(now);
     }
 
     /// The first and last available change, as in a HEARTBEAT.

@@ -12,7 +12,7 @@ use super::Writer;
 use super::proxy::{MatchedReader, ReaderProxy};
 use crate::limits::{OPENING_MAX, OPENING_READERS_MAX};
 use crate::seq::SequenceNumber;
-use crate::time::{Instant, Span};
+use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::wire::AckNack;
 
@@ -50,16 +50,13 @@ impl Writer {
 
     /// Requests acknowledgement from each reader alone.
     pub(super) fn ask_singly(&mut self, now: Instant) {
-        let (mut patience, first_min) = (Span::ZERO, self.flow.first_wait_min());
         for index in 0..self.readers.len() {
-            let is_asked = |reader: &&ReaderProxy| reader.repairs() && !reader.is_inactive();
-            let Some(reader) = self.readers.get(index).filter(is_asked) else { continue };
-            if reader.counts() {
-                patience = patience.max(reader.patience_in_flow(first_min));
+            let is_asked = |reader: &ReaderProxy| reader.repairs() && !reader.is_inactive();
+            if self.readers.get(index).is_some_and(is_asked) {
+                self.directed_heartbeat(now, index);
             }
-            self.directed_heartbeat(now, index);
         }
-        self.flow.record_heartbeat(now, patience, self.cork.is_on);
+        self.await_answers(now);
     }
 
     /// The first and last sample that a HEARTBEAT to all readers names. If all of them await their first one, none that

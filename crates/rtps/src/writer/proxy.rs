@@ -100,7 +100,7 @@ pub(super) struct ReaderProxy {
     /// While the reader [awaits its first HEARTBEAT](Self::awaits_first_heartbeat): until when others bear with that.
     pub(super) opens_until: Compact<Instant>,
     pub(super) unanswered: u32,
-    /// When to repeat the request that it left unanswered, or answered without progress.
+    /// When to repeat a request: from then on it is late with the answer, or has answered without progress.
     pub(super) ask_again_at: Compact<Instant>,
     /// The writer sends new samples without waiting for its acknowledgements, because other readers keep pace.
     pub(super) is_left_behind: bool,
@@ -371,6 +371,19 @@ impl ReaderProxy {
         if self.asked_at.is_none() && is_measurable && self.acknowledged_below <= last {
             self.asked_at.set(now);
             self.asked_last = last;
+        }
+    }
+
+    /// When it is late with the answer to the request that it has not answered, if that is known.
+    pub(super) fn late_at(&self) -> Option<Instant> {
+        self.asked_below.get().filter(|below| self.acknowledged_below < *below)?;
+        self.ask_again_at.get()
+    }
+
+    /// It was sent a request, and is late from this time on, unless it owes an earlier answer.
+    pub(super) fn await_answer(&mut self, late_from: Instant) {
+        if self.asked_below.get().is_some_and(|below| self.acknowledged_below < below) {
+            self.ask_again_at.set_if_none(late_from);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::locator::Locator;
 use crate::seq::{FragmentNumberSet, SequenceNumber, SequenceNumberSet};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 use crate::vendor::Quirks;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
@@ -366,6 +366,30 @@ impl Writer {
             },
             "progress of a reader that is not the last moves neither bound"
         );
+    }
+
+    /// Sets the HEARTBEAT timer after a request to all readers that count. The request does not put off the time at
+    /// which a reader is late with the answer to an earlier one: in a flow that requests with each sample, because one
+    /// reader is silent, the silence of another one would not be noticed.
+    pub(super) fn await_answers(&mut self, now: Instant) {
+        let (first_min, puts_off) = (self.flow.first_wait_min(), self.flow.may_put_off(now));
+        let (mut newest, mut due): (Option<Span>, Option<Instant>) = (None, None);
+        for reader in self.readers.iter().filter(|r| r.counts() && r.is_messaged()) {
+            match reader.late_at().filter(|_| !(puts_off && reader.owed_answer.is_in_crowd(now))) {
+                Some(at) => due = Some(due.map_or(at, |due| due.min(at))),
+                None => newest = newest.max(Some(reader.patience_in_flow(first_min))),
+            }
+        }
+        let wait = newest.or(due.map(|at| at.since(now))).unwrap_or(Span::ZERO);
+        self.flow.record_heartbeat(now, wait, self.cork.is_on);
+        if let Some(at) = due {
+            self.flow.ask_by(at);
+        }
+        let retry_min = self.flow.retry_min();
+        for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
+            let patience = reader.patience_in_flow(first_min).max(retry_min);
+            reader.await_answer(now + patience);
+        }
     }
 
     /// Sets the HEARTBEAT timer by the readers that owe an acknowledgement.

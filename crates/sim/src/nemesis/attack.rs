@@ -67,7 +67,7 @@ impl Stage {
             Kind::ClockStep => self.world.step_wall(node, step_ns(plan.variant)),
             Kind::SlowReader => _ = self.lazy.insert(node),
             Kind::SilentReader => _ = self.world.silence(node, true),
-            Kind::Forge => active.victims = self.choose_victims(node),
+            Kind::Forge => active.victims = self.choose_victims(&plan),
             Kind::Flood => drop(self.world.record()),
         }
         active
@@ -82,20 +82,33 @@ impl Stage {
         self.remove(node);
     }
 
-    /// A pair of a writer and a reader on different nodes, of the writers or readers of this node if possible.
-    fn choose_victims(&mut self, node: NodeId) -> Option<(Guid, Guid)> {
+    /// A pair of a writer and a reader on different nodes, of the writers or readers of the attacked node if possible.
+    /// With a node that imitates another implementation, one that the forged messages do not harm for good.
+    fn choose_victims(&mut self, plan: &Attack) -> Option<(Guid, Guid)> {
+        let node = NodeId(plan.node);
         let node_of = |endpoints: &std::collections::BTreeMap<Guid, super::stage::Endpoint>, guid: &Guid| {
             endpoints.get(guid).map(|endpoint| endpoint.node)
         };
         let apart: Vec<(Guid, Guid)> = self.trace.pairs.keys().copied().collect();
         let apart = apart.into_iter().filter_map(|(writer, reader)| {
             let (at_writer, at_reader) = (node_of(&self.writers, &writer)?, node_of(&self.readers, &reader)?);
-            (at_writer != at_reader).then_some((at_writer == node || at_reader == node, writer, reader))
+            let imitates = (self.imitates(at_writer), self.imitates(at_reader));
+            if self.plan.difference.is_some_and(|difference| plan.forgery.harms_for_good(difference, imitates)) {
+                return None;
+            }
+            let is_preferred = if plan.variant.is_multiple_of(2) { imitates.0 } else { imitates.1 };
+            let concerns = at_writer == node || at_reader == node;
+            (at_writer != at_reader).then_some((concerns, is_preferred, writer, reader))
         });
-        let (_, writer, reader) = apart.max()?;
+        let (_, _, writer, reader) = apart.max()?;
         let pair = self.trace.pairs.get_mut(&(writer, reader))?;
         pair.excuse = Some(Excuse::Forged);
         Some((writer, reader))
+    }
+
+    /// Whether the node behaves like another implementation.
+    fn imitates(&self, node: NodeId) -> bool {
+        self.plan.difference.is_some() && node.0 + 1 == self.plan.nodes
     }
 
     /// Sends forged or copied messages of attacks that consist of these.
@@ -133,12 +146,15 @@ impl Stage {
         }
         let Some(member) = self.world.member(at_writer) else { return };
         let topic = self.writers.get(&writer).map_or(0, |w| w.topic);
-        let known =
-            Known { announced: member.participant.data(), topic: format!("topic{topic}"), wall: self.world.wall() };
+        let mut announced = member.participant.data();
+        announced.vendor = self.world.vendor_of(at_writer);
+        let (from, to) = if forgery.is_for_writer() { (at_reader, at_writer) } else { (at_writer, at_reader) };
+        let (wall, vendor) = (self.world.wall(), self.world.vendor_of(from));
+        let known = Known { announced, topic: format!("topic{topic}"), wall, vendor };
         let bytes = forge::message(forgery, &victims, &known, active.sent, &mut self.rng);
         active.sent += 1;
         self.trace.datagrams.has_garbage |= forgery == Forgery::Garbage;
-        let (from, to) = if forgery.is_for_writer() { (at_reader, at_writer) } else { (at_writer, at_reader) };
+        self.trace.forged_with_vendors += u64::from(self.imitates(from) || self.imitates(to));
         let from = if active.plan.from_right_address { from } else { STRANGER };
         let source = SocketAddr::new(address(from, FIRST_NETWORK), 7411);
         let port = if forgery.is_of_discovery() { 7410 } else { 7411 };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use peregrine_rtps::id::Guid;
 
+use super::limits::STALL_NAMED_AFTER;
 use super::trace::{Excuse, Pair, Trace};
 
 /// Bytes that a peer is sent at most for each byte that comes from it (decision 062).
@@ -13,7 +14,8 @@ const ANSWER_BYTES_PER_BYTE: u64 = 10;
 pub type Check = fn(&Trace) -> Vec<String>;
 
 /// All checks.
-pub const ALL: [Check; 8] = [matched, ordered, delivered, losses_reported, memory, traffic, at_rest, datagrams];
+pub const ALL: [Check; 11] =
+    [matched, ordered, delivered, losses_reported, fresh, deadlines, memory, traffic, stalls_named, at_rest, datagrams];
 
 /// Applies all checks. Returns what is broken.
 #[must_use]
@@ -37,7 +39,8 @@ pub fn ordered(trace: &Trace) -> Vec<String> {
     let mut broken = Vec::new();
     for ((writer, reader), pair) in &trace.pairs {
         for (at, numbers) in pair.received.windows(2).enumerate() {
-            let begins_anew = pair.durable && pair.restarts.contains(&(at + 1)) && numbers[1] == 1;
+            let is_begin = numbers[1] == 1 || pair.expires;
+            let begins_anew = pair.durable && pair.restarts.contains(&(at + 1)) && is_begin;
             if numbers[0] >= numbers[1] && !begins_anew {
                 broken.push(format!("{reader} got number {} of {writer} after {}", numbers[1], numbers[0]));
                 break;
@@ -73,7 +76,7 @@ pub fn losses_reported(trace: &Trace) -> Vec<String> {
     let mut broken = Vec::new();
     for (reader, lost) in &trace.lost {
         let pairs = trace.pairs.iter().filter(|((_, of), _)| of == reader);
-        let silent = pairs.filter(|(_, pair)| pair.excuse == Some(Excuse::Inactive) && !pair.durable);
+        let silent = pairs.filter(|(_, pair)| pair.excuse == Some(Excuse::Inactive) && !pair.durable && !pair.expires);
         let silent = silent.filter(|(_, pair)| pair.restarts.is_empty());
         let missing: usize = silent.map(|(_, pair)| pair.missing_before_probes().len()).sum();
         if missing as u64 > *lost {
@@ -81,6 +84,22 @@ pub fn losses_reported(trace: &Trace) -> Vec<String> {
         }
     }
     broken
+}
+
+/// No application gets a sample whose LIFESPAN has ended.
+#[must_use]
+pub fn fresh(trace: &Trace) -> Vec<String> {
+    let stale = trace.times.stale.iter();
+    let broken =
+        stale.map(|(writer, reader, number, age)| format!("{reader} got number {number} of {writer} after {age}"));
+    broken.collect()
+}
+
+/// No endpoint that has written or received within its DEADLINE reports that it was missed.
+#[must_use]
+pub fn deadlines(trace: &Trace) -> Vec<String> {
+    let misses = trace.times.false_misses.iter();
+    misses.map(|(endpoint, silent)| format!("{endpoint} reports a missed deadline after {silent}")).collect()
 }
 
 /// No endpoint holds more than its limits allow.
@@ -101,13 +120,21 @@ pub fn traffic(trace: &Trace) -> Vec<String> {
     over.map(|((node, to), bytes)| format!("{node:?} sent too much to {to}: {bytes:?}")).collect()
 }
 
-/// Every stall was reported, and everything has come to rest.
+/// Each reader that lacked samples and acknowledged nothing new was named by its writer in time. Another reader that
+/// the writer named is no excuse.
+#[must_use]
+pub fn stalls_named(trace: &Trace) -> Vec<String> {
+    let unnamed = trace.stalls.unnamed.iter().filter(|(_, span)| **span > STALL_NAMED_AFTER);
+    let broken = unnamed.map(|((writer, reader), span)| {
+        format!("{writer} has not reported for {span} that {reader} acknowledges nothing")
+    });
+    broken.collect()
+}
+
+/// Everything has come to rest.
 #[must_use]
 pub fn at_rest(trace: &Trace) -> Vec<String> {
-    let unnamed = trace.unnamed_stalls.iter().map(|(writer, reader, span)| {
-        format!("{writer} has not reported that {reader} acknowledges nothing since {span}")
-    });
-    unnamed.chain(trace.unsettled.iter().cloned()).collect()
+    trace.unsettled.clone()
 }
 
 /// Every datagram is accounted for, and only forged ones are malformed.
@@ -136,6 +163,9 @@ impl Pair {
     /// The number after which every sample is due.
     #[must_use]
     pub fn due_after(&self) -> i64 {
+        if self.expires {
+            return self.probes_after;
+        }
         match (self.durable, self.excuse) {
             (true, None | Some(Excuse::Inactive | Excuse::InactiveFromStart)) => 0,
             (false, None) => self.matched_after.unwrap_or(self.probes_after),

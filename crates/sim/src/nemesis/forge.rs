@@ -64,15 +64,17 @@ pub(super) struct Known {
     pub(super) announced: ParticipantData,
     pub(super) topic: String,
     pub(super) wall: Timestamp,
+    /// The vendor that messages of the impersonated participant state.
+    pub(super) vendor: VendorId,
 }
 
 /// The n-th forged message of this kind.
 pub(super) fn message(forgery: Forgery, victims: &Victims, known: &Known, n: u32, rng: &mut fastrand::Rng) -> Vec<u8> {
-    let Known { announced, topic, wall } = known;
+    let Known { announced, topic, wall, vendor } = known;
     let Victims { writer, reader, last, next_bytes, fragment_bytes } = *victims;
     let (from, to) = if forgery.is_for_writer() { (reader, writer) } else { (writer, reader) };
     let mut out = Vec::new();
-    Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: from.prefix }.emit(&mut out);
+    Header { version: ProtocolVersion::V2_5, vendor: *vendor, prefix: from.prefix }.emit(&mut out);
     InfoDestination { prefix: to.prefix }.emit(LE, &mut out);
     let next = SequenceNumber(last + 1);
     let count = Count(HIGH_COUNT.0 + n as i32 % 8);

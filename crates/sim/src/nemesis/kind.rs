@@ -1,5 +1,7 @@
 //! The kinds of attacks.
 
+use crate::vendor::Difference;
+
 /// A kind of attack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
@@ -160,6 +162,17 @@ impl Forgery {
     /// Kinds that end matches for a while.
     pub const OF_DISCOVERY: [Self; 4] =
         [Self::ParticipantDisposal, Self::EndpointDisposal, Self::ReaderDisposal, Self::EndpointChange];
+
+    /// Whether messages of this kind do harm that lasts, if the writer or the reader of the attacked pair belongs to an
+    /// implementation with this difference: what was acknowledged, also by the attacker, is not repeated.
+    pub(super) const fn harms_for_good(self, difference: Difference, (at_writer, at_reader): (bool, bool)) -> bool {
+        let is_of_it = match self {
+            Self::EndpointDisposal | Self::EndpointChange | Self::AcknowledgeAll => at_writer,
+            Self::ReaderDisposal => at_reader,
+            _ => false,
+        };
+        is_of_it && matches!(difference, Difference::RepeatsNothingAcknowledged)
+    }
 
     /// The kinds among which worlds were drawn before there were others, so that a seed means the same world.
     pub const FORMER: [Self; 19] = [

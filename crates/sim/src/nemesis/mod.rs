@@ -1,11 +1,12 @@
 //! A nemesis: worlds with attacks that begin and end, a time to heal, and checks of what must then hold.
 //!
 //! A seed determines the world, the schedule of attacks and all faults. `plan` draws them, `attack` begins and ends
-//! them, `stage` writes, takes and records a [`trace::Trace`], `watch` looks at memory and stalls meanwhile, and
-//! `checks` judges the trace.
+//! them, `stage` writes, takes and records a [`trace::Trace`], `watch` looks at memory and stalls meanwhile,
+//! `clock_watch` at what depends on time, and `checks` judges the trace.
 
 mod attack;
 pub mod checks;
+mod clock_watch;
 mod forge;
 mod kind;
 pub mod limits;

@@ -3,12 +3,15 @@
 use peregrine_rtps::time::Span;
 
 use super::kind::{Forgery, Kind};
-use super::limits::LEASE;
+use super::limits::{CLOCKS_OFF_S, DEADLINE, LEASE, LONG_LIFESPAN, SHORT_LIFESPAN};
 use crate::network::Faults;
 use crate::vendor::Difference;
 
 /// The time before the first attack in which the endpoints match.
 const QUIET_START: Span = Span::from_secs(2);
+
+/// Distinguishes the draws of what worlds did not have at first, so that the other draws remain the same.
+const OF_TIME: u64 = 0x71_4e_5a_90;
 
 /// A world.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct Plan {
     pub has_second_network: bool,
     /// The last node behaves like this other implementation.
     pub difference: Option<Difference>,
+    /// By how much the wall clock of each node is off from the start, in seconds; empty if they agree.
+    pub clocks_off_s: Vec<i64>,
     /// The attacks, in any order.
     pub attacks: Vec<Attack>,
 }
@@ -38,6 +43,10 @@ pub struct TopicPlan {
     pub max_bytes: usize,
     /// Whether readers hold few samples and few bytes.
     pub tight_readers: bool,
+    /// LIFESPAN: [`LONG_LIFESPAN`], [`SHORT_LIFESPAN`] or none.
+    pub lifespan: Span,
+    /// DEADLINE.
+    pub deadline: Span,
 }
 
 /// An attack.
@@ -66,12 +75,32 @@ impl Plan {
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let all: Vec<Forgery> = Forgery::HEALING.into_iter().chain(Forgery::OF_DISCOVERY).collect();
-        Self::draw_among(seed, &all)
+        let (mut plan, mut rng) = (Self::draw_among(seed, &all), fastrand::Rng::with_seed(seed ^ OF_TIME));
+        if plan.difference.is_some() {
+            let last = plan.nodes - 1;
+            for attack in plan.attacks.iter_mut().filter(|attack| attack.kind == Kind::Forge) {
+                (attack.other, attack.node) = (if attack.node == last { attack.other } else { attack.node }, last);
+            }
+        }
+        plan.topics.iter_mut().for_each(|topic| topic.draw_times(&mut rng));
+        if rng.u8(0..4) == 0 {
+            plan.clocks_off_s = (0..plan.nodes).map(|_| CLOCKS_OFF_S[rng.usize(0..CLOCKS_OFF_S.len())]).collect();
+        }
+        plan
     }
 
-    /// The plan of a seed with forged messages of these kinds only.
+    /// The plan of a seed as it was before there were other kinds of forged messages, forged messages to other
+    /// implementations, LIFESPAN, DEADLINE, and clocks that differ.
     #[must_use]
-    pub fn draw_among(seed: u64, forgeries: &[Forgery]) -> Self {
+    pub fn draw_former(seed: u64) -> Self {
+        let mut plan = Self::draw_among(seed, &Forgery::FORMER);
+        if plan.difference.is_some() {
+            plan.attacks.retain(|attack| attack.kind != Kind::Forge);
+        }
+        plan
+    }
+
+    fn draw_among(seed: u64, forgeries: &[Forgery]) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let faults = Faults {
             loss: [0.0, 0.0, 0.01, 0.05, 0.1][rng.usize(0..5)],
@@ -86,10 +115,6 @@ impl Plan {
         let topics: Vec<TopicPlan> = (0..rng.usize(1..=2)).map(|_| TopicPlan::draw(&mut rng, difference)).collect();
         let mut attacks: Vec<Attack> =
             (0..rng.usize(1..=4)).map(|_| Attack::draw(&mut rng, nodes, forgeries)).collect();
-        if difference.is_some() {
-            // Such a peer never repeats a sample that was lost to a forged message.
-            attacks.retain(|attack| attack.kind != Kind::Forge);
-        }
         // Forged messages of several kinds for one pair may harm more together than each alone.
         let mut forges = 0;
         attacks.retain(|attack| {
@@ -97,7 +122,8 @@ impl Plan {
             attack.kind != Kind::Forge || forges == 1
         });
         let has_second_network = rng.bool() || attacks.iter().any(|attack| attack.kind == Kind::RouteOutage);
-        Self { seed: rng.u64(..), nodes, topics, faults, has_second_network, difference, attacks }
+        let (seed, clocks_off_s) = (rng.u64(..), Vec::new());
+        Self { seed, nodes, topics, faults, has_second_network, difference, clocks_off_s, attacks }
     }
 
     /// A world with two nodes, one volatile topic, a clean network and this attack for a while.
@@ -116,10 +142,17 @@ impl Plan {
         Self {
             seed: 1,
             nodes: 2,
-            topics: vec![TopicPlan { durable: false, max_bytes: 500, tight_readers: false }],
+            topics: vec![TopicPlan {
+                durable: false,
+                max_bytes: 500,
+                tight_readers: false,
+                lifespan: Span::INFINITE,
+                deadline: Span::INFINITE,
+            }],
             faults: Faults::NONE,
             has_second_network: kind == Kind::RouteOutage,
             difference: None,
+            clocks_off_s: Vec::new(),
             attacks: vec![attack],
         }
     }
@@ -131,7 +164,19 @@ impl TopicPlan {
         // does not follow from the time of the match.
         let durable = difference.is_some() || rng.u8(0..3) == 0;
         let max_bytes = [40, 500, 500, 5_000, 20_000][rng.usize(0..5)];
-        Self { durable, max_bytes, tight_readers: rng.u8(0..4) == 0 }
+        let tight_readers = rng.u8(0..4) == 0;
+        Self { durable, max_bytes, tight_readers, lifespan: Span::INFINITE, deadline: Span::INFINITE }
+    }
+
+    fn draw_times(&mut self, rng: &mut fastrand::Rng) {
+        self.lifespan = [Span::INFINITE, Span::INFINITE, LONG_LIFESPAN, SHORT_LIFESPAN][rng.usize(0..4)];
+        self.deadline = [Span::INFINITE, Span::INFINITE, DEADLINE][rng.usize(0..3)];
+    }
+
+    /// Whether samples may expire before they arrive.
+    #[must_use]
+    pub fn expires(&self) -> bool {
+        self.lifespan <= SHORT_LIFESPAN
     }
 }
 

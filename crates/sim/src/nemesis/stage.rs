@@ -7,12 +7,13 @@ use peregrine_rtps::history::{Change, ChangeKind, HistoryKind, ResourceLimits};
 use peregrine_rtps::id::{Guid, GuidPrefix, KeyHash};
 use peregrine_rtps::participant::{LostReason, ParticipantEvent};
 use peregrine_rtps::payload::Payload;
-use peregrine_rtps::qos::{Durability, History, Reliability};
+use peregrine_rtps::qos::{Deadline, Durability, History, Lifespan, Reliability};
 use peregrine_rtps::reader::{KeyExtractor, ReaderEvent};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::WriterEvent;
 
+use super::clock_watch::ClockWatch;
 use super::forge::FORGED;
 use super::kind::Kind;
 use super::limits::{
@@ -62,6 +63,7 @@ pub(super) struct Stage {
     pub(super) forgotten: BTreeSet<(NodeId, GuidPrefix)>,
     pub(super) trace: Trace,
     watch: Watch,
+    clock_watch: ClockWatch,
     begin: Instant,
 }
 
@@ -79,8 +81,12 @@ impl Stage {
         if plan.has_second_network {
             world.add_network();
         }
+        for (node, off_s) in (0..).zip(&plan.clocks_off_s) {
+            world.step_wall(NodeId(node), off_s * 1_000_000_000);
+        }
         let begin = world.now();
         let nodes = plan.nodes;
+        let clock_watch = ClockWatch::new(&plan);
         let mut stage = Self {
             world,
             plan,
@@ -97,6 +103,7 @@ impl Stage {
             forgotten: BTreeSet::new(),
             trace: Trace::default(),
             watch: Watch::default(),
+            clock_watch,
             begin,
         };
         (0..nodes).for_each(|node| stage.populate(NodeId(node)));
@@ -130,7 +137,8 @@ impl Stage {
     }
 
     fn add_writer(&mut self, node: NodeId, topic: usize) {
-        let durable = self.plan.topics[topic].durable;
+        let plan = self.plan.topics[topic];
+        let durable = plan.durable;
         let guid = self.world.add_writer(
             node,
             &format!("topic{topic}"),
@@ -139,9 +147,13 @@ impl Stage {
                 data.qos.reliability = Reliability::RELIABLE;
                 data.qos.durability = durability(durable);
                 data.qos.history = History::KeepAll;
+                data.qos.lifespan = Lifespan { duration: plan.lifespan };
+                data.qos.deadline = Deadline { period: plan.deadline };
             },
             |config| {
                 config.durable = durable;
+                config.lifespan = plan.lifespan;
+                config.deadline = plan.deadline;
                 config.history = HistoryKind::KeepAll;
                 if !durable {
                     config.limits = ResourceLimits { max_samples: HISTORY_SAMPLES, ..ResourceLimits::UNLIMITED };
@@ -154,7 +166,7 @@ impl Stage {
         self.trace.written.insert(guid, 0);
         let readers: Vec<Guid> = self.readers.iter().filter(|(_, r)| r.topic == topic).map(|(guid, _)| *guid).collect();
         for reader in readers {
-            self.trace.pairs.insert((guid, reader), Pair { durable, ..Pair::default() });
+            self.trace.pairs.insert((guid, reader), Pair { durable, expires: plan.expires(), ..Pair::default() });
         }
     }
 
@@ -168,9 +180,11 @@ impl Stage {
                 data.qos.reliability = Reliability::RELIABLE;
                 data.qos.durability = durability(plan.durable);
                 data.qos.history = History::KeepAll;
+                data.qos.deadline = Deadline { period: plan.deadline };
             },
             |config| {
                 config.reliable = true;
+                config.deadline = plan.deadline;
                 config.wants_history = plan.durable;
                 config.cache.history = HistoryKind::KeepAll;
                 config.cache.topic_order = true;
@@ -188,7 +202,8 @@ impl Stage {
         self.trace.lost.insert(guid, 0);
         let writers: Vec<Guid> = self.writers.iter().filter(|(_, w)| w.topic == topic).map(|(guid, _)| *guid).collect();
         for writer in writers {
-            self.trace.pairs.insert((writer, guid), Pair { durable: plan.durable, ..Pair::default() });
+            let pair = Pair { durable: plan.durable, expires: plan.expires(), ..Pair::default() };
+            self.trace.pairs.insert((writer, guid), pair);
         }
     }
 
@@ -225,7 +240,7 @@ impl Stage {
             return;
         }
         let Some(written) = self.trace.written.get(&guid).copied() else { return };
-        let change = self.waiting.remove(&guid).unwrap_or_else(|| {
+        let mut change = self.waiting.remove(&guid).unwrap_or_else(|| {
             let number = written as u32 + 1;
             let len = self.next_bytes.remove(&guid).unwrap_or_else(|| self.draw_bytes(topic));
             let mut payload = vec![0, 1, 0, 0];
@@ -234,10 +249,15 @@ impl Stage {
             let source_timestamp = self.world.wall_of(node);
             Change { kind: ChangeKind::Alive, instance: KEY, source_timestamp, payload: Payload::copy_of(&payload) }
         });
+        if self.plan.topics[topic].expires() {
+            // It may have waited for room for longer than it is valid.
+            change.source_timestamp = self.world.wall_of(node);
+        }
         let bytes = change.payload.len() as u64;
         match self.world.write(node, guid.entity, change) {
             Ok(_) => {
                 self.trace.written.insert(guid, written + 1);
+                self.clock_watch.note_write(guid, self.world.now());
                 let due = bytes + SAMPLE_OVERHEAD_BYTES;
                 *self.written_bytes.entry(guid).or_default() += due;
                 for reader in self.readers.values().filter(|reader| reader.topic == topic && reader.node != node) {
@@ -285,8 +305,7 @@ impl Stage {
                 break;
             }
         }
-        let unnamed = self.watch.look(&self.world, &self.paused);
-        self.trace.unnamed_stalls.extend(unnamed);
+        self.watch.look(&self.world, &self.paused);
         let (readers, topics) = (&self.readers, &self.plan.topics);
         self.watch.measure(&self.world, |reader| {
             let topic = readers.get(&reader).and_then(|reader| topics.get(reader.topic));
@@ -304,8 +323,20 @@ impl Stage {
                     pair.excuse.get_or_insert(if is_new { Excuse::InactiveFromStart } else { Excuse::Inactive });
                 }
             }
-            Happening::Writer(_, WriterEvent::Stalled(_)) => self.trace.stalls += 1,
-            Happening::Writer(_, WriterEvent::StallEnded { .. }) => self.trace.ended_stalls += 1,
+            Happening::Writer(writer, WriterEvent::Stalled(stall)) => {
+                self.watch.note_stall(Guid::new(prefix, writer), &stall);
+            }
+            Happening::Writer(writer, WriterEvent::StallEnded { reader, .. }) => {
+                self.watch.note_end_of_stall(Guid::new(prefix, writer), reader);
+            }
+            Happening::Writer(writer, WriterEvent::DeadlineMissed(_)) => {
+                let (writer, now) = (Guid::new(prefix, writer), self.now());
+                self.clock_watch.note_missed_deadline(writer, now, &mut self.trace.times);
+            }
+            Happening::Reader(reader, ReaderEvent::DeadlineMissed(_)) => {
+                let (reader, now) = (Guid::new(prefix, reader), self.now());
+                self.clock_watch.note_missed_deadline(reader, now, &mut self.trace.times);
+            }
             Happening::Reader(reader, ReaderEvent::SampleLost(count, _)) => {
                 if let Some(lost) = self.trace.lost.get_mut(&Guid::new(prefix, reader)) {
                     *lost += count;
@@ -369,7 +400,9 @@ impl Stage {
     }
 
     fn take(&mut self, guid: Guid) -> Result<(), String> {
-        let Some(Endpoint { node, .. }) = self.readers.get(&guid).copied() else { return Ok(()) };
+        let Some(Endpoint { node, topic }) = self.readers.get(&guid).copied() else { return Ok(()) };
+        let (now, lifespan) = (self.now(), self.plan.topics[topic].lifespan);
+        let mut any = false;
         for sample in self.world.take(node, guid.entity) {
             let number = sample.info.sequence_number.0;
             if sample.info.valid_data {
@@ -391,11 +424,18 @@ impl Stage {
             {
                 pair.received.push(number);
                 self.trace.received += 1;
+                any = true;
+                let of_writer = self.writers.get(&sample.info.writer);
+                if let Some(writer_wall) = of_writer.map(|writer| self.world.wall_of(writer.node)) {
+                    let clocks = [writer_wall, self.world.wall_of(node)];
+                    self.clock_watch.look_at(guid, &sample.info, lifespan, clocks, &mut self.trace.times);
+                }
                 let stated_s = i64::from(sample.info.source_timestamp.seconds);
                 let is_off = (stated_s - i64::from(self.world.wall().seconds)).unsigned_abs() >= CLOCK_STEP_S / 2;
                 *self.trace.effects.entry(Kind::ClockStep).or_default() += u64::from(is_off);
             }
         }
+        self.clock_watch.note_take(guid, now, any);
         Ok(())
     }
 
@@ -482,7 +522,7 @@ impl Stage {
     /// The record of the world that has ended.
     pub(super) fn finish(mut self) -> Trace {
         self.trace.unsettled = self.unsettled();
-        self.trace.memory = std::mem::take(&mut self.watch).into_memory();
+        (self.trace.stalls, self.trace.memory) = std::mem::take(&mut self.watch).into_parts();
         self.trace.differences += self.plan.nodes.checked_sub(1).map_or(0, |last| self.world.imitated(NodeId(last)));
         let (network, under_way) = (self.world.network().counters(), self.world.network().under_way() as u64);
         let datagrams = &mut self.trace.datagrams;
@@ -497,6 +537,10 @@ impl Stage {
             taken_back.terms += counters.healed.terms_refused;
             taken_back.refused += counters.drops.forged;
             datagrams.malformed += counters.drops.malformed + counters.drops.inline_qos + counters.not_rtps;
+            for reader in member.readers.values() {
+                self.trace.times.without_wall_clock += reader.counters().lifespans_without_wall_clock;
+                self.trace.times.filtered += reader.counters().filtered;
+            }
         }
         self.note_traffic();
         self.trace

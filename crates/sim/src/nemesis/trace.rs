@@ -22,13 +22,8 @@ pub struct Trace {
     pub memory: BTreeMap<&'static str, Amount>,
     /// The bytes from a node to an address.
     pub traffic: BTreeMap<(NodeId, IpAddr), Traffic>,
-    /// Readers that acknowledged nothing for longer than a stall may last without a report: the writer, the reader and
-    /// the time.
-    pub unnamed_stalls: Vec<(Guid, Guid, Span)>,
-    /// Stalls that writers reported.
-    pub stalls: u64,
-    /// Reports of stalls that ended.
-    pub ended_stalls: u64,
+    /// The stalls of readers.
+    pub stalls: Stalls,
     /// The nodes and endpoints that are not at rest at the end.
     pub unsettled: Vec<String>,
     /// Datagrams, by what became of them.
@@ -44,6 +39,46 @@ pub struct Trace {
     pub taken_back: TakenBack,
     /// Samples of live endpoints that were received, in all matches.
     pub received: u64,
+    /// Forged messages from or to a node that imitates another implementation.
+    pub forged_with_vendors: u64,
+    /// What depends on time.
+    pub times: Times,
+}
+
+/// LIFESPAN and DEADLINE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Samples that were taken after the end of their LIFESPAN: the writer, the reader, the number and the age.
+    pub stale: Vec<(Guid, Guid, i64, Span)>,
+    /// Samples with a short LIFESPAN that were taken while their age was known.
+    pub judged: u64,
+    /// Samples with a LIFESPAN that were taken while the wall clocks of writer and reader differed by half an hour.
+    pub received_by_other_clock: u64,
+    /// Samples that readers have counted as of another clock, or as late.
+    pub without_wall_clock: u64,
+    /// Samples that readers have filtered: they have expired.
+    pub filtered: u64,
+    /// Missed deadlines that writers and readers reported.
+    pub missed_deadlines: u64,
+    /// Those of endpoints that had written or received a sample since: the endpoint, and how long before.
+    pub false_misses: Vec<(Guid, Span)>,
+}
+
+/// Stalls: a reader lacks samples, and acknowledges nothing new.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stalls {
+    /// The longest time of a stall in which the writer did not name the reader, by writer and reader.
+    pub unnamed: BTreeMap<(Guid, Guid), Span>,
+    /// Stalls that lasted longer than a stall may last without a name.
+    pub watched: u64,
+    /// Stalls that writers reported.
+    pub reported: u64,
+    /// These by their cause.
+    pub by_cause: BTreeMap<&'static str, u64>,
+    /// Stalls that a writer reported while it had reported the stall of another reader.
+    pub beside_another: u64,
+    /// Reports of stalls that ended.
+    pub ended: u64,
 }
 
 /// Forged discovery messages without a lasting effect.
@@ -66,6 +101,8 @@ pub struct TakenBack {
 pub struct Pair {
     /// Whether samples are kept for late joiners, so that all are due.
     pub durable: bool,
+    /// Whether samples may expire before they arrive.
+    pub expires: bool,
     /// Whether the writer had matched the reader at the end of the time to heal.
     pub at_writer: bool,
     /// Whether the reader had matched the writer at the end of the time to heal.

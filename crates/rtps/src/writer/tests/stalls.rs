@@ -74,6 +74,39 @@ fn reader_of_a_slow_flow_that_falls_silent_is_reported_within_three_seconds() {
     assert_eq!(stall(&mut pair).reader, reader_guid(0));
 }
 
+/// Writes a sample every 20 ms for so long.
+fn flow_for(pair: &mut Pair, span: Span) {
+    let end = pair.now + span;
+    while pair.now < end {
+        pair.write(1, b"sample");
+        pair.run(Span::from_millis(20));
+    }
+}
+
+#[test]
+fn reader_that_falls_silent_while_another_is_silent_is_reported_within_two_seconds() {
+    let mut pair = Pair::new(keep_all(4096), vec![reader(0), reader(1), reader(2)]);
+    pair.match_all(1472);
+    flow_for(&mut pair, Span::from_secs(2));
+    pair.silenced.insert(0);
+    flow_for(&mut pair, Span::from_secs(3));
+    assert_eq!(stall(&mut pair).reader, reader_guid(0));
+    pair.silenced.insert(1);
+    flow_for(&mut pair, Span::from_secs(2));
+    assert_eq!(stall(&mut pair).reader, reader_guid(1));
+}
+
+#[test]
+fn reader_that_is_silent_in_a_flow_is_given_up_as_in_a_pause() {
+    let mut pair = Pair::new(keep_all(4096), vec![reader(0), reader(1)]);
+    pair.match_all(1472);
+    flow_for(&mut pair, Span::from_secs(2));
+    pair.silenced.insert(0);
+    flow_for(&mut pair, Span::from_secs(12));
+    let inactive = WriterEvent::ReaderInactive(reader_guid(0));
+    assert!(pair.writer_events.contains(&inactive), "{:?}", pair.writer.status(pair.now));
+}
+
 #[test]
 fn reader_whose_samples_are_dropped_each_time_is_reported_as_without_progress() {
     let mut pair = Pair::new(keep_all(100), vec![reader(0)]);

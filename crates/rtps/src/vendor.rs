@@ -166,8 +166,8 @@ pub struct Quirks {
     /// is. Fast DDS takes such a key for the instance handle, with and without a key hash. All other peers need the
     /// key, and the Python binding of Cyclone DDS ignores a key hash.
     pub mistaken_key_bytes: usize,
-    /// Whether readers find the instance of an end by the serialized key, without a key hash. Fast DDS does not: the end
-    /// is that of the last sample's instance then. Of others nothing is known.
+    /// Whether readers find the instance of an end by the serialized key, without a key hash. Fast DDS does not, and
+    /// ends the instance of the last sample. Of others nothing is known.
     pub finds_instance_by_key: bool,
 }
 

@@ -193,7 +193,7 @@ pub(crate) fn reader_status<T: TopicType>(reader: &DataReader<T>) -> Status {
         alive: liveliness.alive_count,
         not_alive: liveliness.not_alive_count,
         deadline_missed: reader.requested_deadline_missed_status().total_count,
-        sample_lost: reader.sample_lost_status().total_count.into(),
+        sample_lost: reader.sample_lost_status().total_count,
         ..Status::default()
     }
 }

@@ -173,14 +173,14 @@ impl<T: Take, C, R: Copy + Eq + Hash> Deref for Leading<'_, T, C, R> {
 
     #[inline]
     fn deref(&self) -> &T {
-        self.taker.as_ref().expect("the lock is held until `self` is dropped")
+        self.taker.as_ref().unwrap_or_else(|| unreachable!("the lock is held until `self` is dropped"))
     }
 }
 
 impl<T: Take, C, R: Copy + Eq + Hash> DerefMut for Leading<'_, T, C, R> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.taker.as_mut().expect("the lock is held until `self` is dropped")
+        self.taker.as_mut().unwrap_or_else(|| unreachable!("the lock is held until `self` is dropped"))
     }
 }
 

@@ -71,8 +71,8 @@ pub(super) fn endless_requests_of_flow(field: &mut Field<'_>) -> Result<()> {
 const READERS_OF_EACH: u32 = 8;
 const STRANGERS: usize = 8;
 
-/// Each reader requests the history in long intervals, and acknowledges nothing: each alone stays within what one reader
-/// may be sent.
+/// Each reader requests the history in long intervals, and acknowledges nothing: each alone stays within what one
+/// reader may be sent.
 pub(super) fn requests_of_many_readers(field: &mut Field<'_>) -> Result<()> {
     const INTERVAL: Duration = Duration::from_millis(20);
     let mut strangers = Vec::new();

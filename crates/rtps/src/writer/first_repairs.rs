@@ -1,5 +1,5 @@
-//! What a reader has been sent again: RELIABILITY entitles it to each sample, and to one repair of it. What is sent to it
-//! more often has to be paid for.
+//! What a reader has been sent again: RELIABILITY entitles it to each sample, and to one repair of it. Further repairs
+//! have to be paid for.
 
 use alloc::vec::Vec;
 

@@ -114,7 +114,7 @@ fn readers_of_one_process_that_lose_half_of_all_messages_are_repaired_without_a_
     pair.match_all(1472);
     pair.run(Span::from_millis(10));
     pair.fate = |state, _| {
-        let is_lost = random(state) % 2 == 0;
+        let is_lost = random(state).is_multiple_of(2);
         if is_lost { vec![] } else { vec![Span::from_micros(200)] }
     };
     let start = pair.now;

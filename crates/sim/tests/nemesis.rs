@@ -17,7 +17,13 @@ use peregrine_sim::vendor::Difference;
 
 const SEEDS: Range<u64> = 1..1001;
 /// Worlds that break a guarantee which is not mended yet. A world that no longer does leaves this list.
-const OPEN: [u64; 0] = [];
+///
+/// 100056: after a forged change of the type of a writer, which ends its match, a volatile reader does not keep its
+/// place, and gets the unacknowledged samples twice when the match is restored.
+///
+/// 100781: the first samples that a reader delivers of a writer have waited in the reader for an earlier one, for longer
+/// than their LIFESPAN. The reader counts their age from the delivery, and not from the arrival.
+const OPEN: [u64; 2] = [100_056, 100_781];
 
 /// Worlds beyond [`SEEDS`] that broke a guarantee once, by the cause.
 const FOUND: [(&str, &[u64]); 5] = [
@@ -152,9 +158,9 @@ fn guarantees_hold_for_all_seeds_with_a_nemesis() {
         OPEN.into_iter().filter(|s| seeds.contains(s) && !known.iter().any(|(k, _)| k == s)).collect();
     assert!(mended.is_empty(), "worlds {mended:?} break nothing any more: remove them from the list");
     if is_usual {
-        // Measured: 2.7 million samples, 4,870 pairs, 1,979 stalls (1,505 longer than 3 s, 475 beside another one, 56 of
-        // readers that answer), 4,346 differences, 1,095 messages forged with other vendors, 469,000 samples with a short
-        // LIFESPAN and 219,000 by another clock, 1,406 filtered, 782 missed deadlines.
+        // Measured: 2.7 million samples, 4,911 pairs, 2,002 stalls (1,513 longer than 3 s, 477 beside another, 60 of
+        // readers that answer), 4,425 differences, 1,095 messages forged with other vendors, 484,000 samples with a
+        // short LIFESPAN and 219,000 by another clock, 1,806 filtered, 799 missed deadlines.
         assert!(sums.received > 1_500_000, "the worlds no longer write");
         assert!(sums.strict_pairs > 3_000, "the worlds no longer test that samples must arrive");
         let stalls = &sums.stalls;

@@ -262,7 +262,7 @@ impl Writer {
         if self.any_repairs() && self.flow.must_ask_for_room() {
             self.ask_everyone(now);
         }
-        self.flow.expedite_heartbeat(now);
+        self.expedite_answers(now);
         self.note_all_lags(now);
     }
 
@@ -422,7 +422,7 @@ impl Writer {
                 if self.flow.must_ask_for_room() {
                     self.ask_everyone(now);
                 }
-                self.flow.expedite_heartbeat(now);
+                self.expedite_answers(now);
                 self.note_all_lags(now);
                 return Err((full, change));
             }

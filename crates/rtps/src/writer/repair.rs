@@ -4,7 +4,7 @@ use crate::count_filter::Counted;
 use crate::id::{EntityId, Guid};
 use crate::limits::{
     ASK_TOGETHER_FROM, CROWD_LOOK_EVERY, HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, INACTIVE_KEEP_BYTES,
-    INACTIVE_KEEP_SAMPLES, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP,
+    INACTIVE_KEEP_SAMPLES, REPAIR_BYTES_MAX, RETRY_MAX, RETRY_MIN, UNACKNOWLEDGED_KEEP,
 };
 use crate::locator::Locator;
 use crate::seq::{FragmentNumberSet, SequenceNumber, SequenceNumberSet};
@@ -389,6 +389,17 @@ impl Writer {
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
             let patience = reader.patience_in_flow(first_min).max(retry_min);
             reader.await_answer(now + patience);
+        }
+    }
+
+    /// A thread waits for acknowledgements: a first request that is not answered is repeated soon.
+    pub(super) fn expedite_answers(&mut self, now: Instant) {
+        self.flow.expedite_heartbeat(now);
+        let soon = now + RETRY_MIN;
+        for reader in self.readers.iter_mut().filter(|r| r.unanswered == 0) {
+            if reader.late_at().is_some_and(|at| at > soon) {
+                reader.ask_again_at.set(soon);
+            }
         }
     }
 

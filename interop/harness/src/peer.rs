@@ -3,7 +3,7 @@
 use std::env;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -97,6 +97,8 @@ pub struct Participant {
     pub user_data_bytes: Option<u32>,
     /// The folder with the documents of DDS Security; the peer of Cyclone DDS 11 does not support this.
     pub security: Option<PathBuf>,
+    /// The revocation list of a secured participant; only Peregrine's peer supports this.
+    pub revocations: Option<PathBuf>,
     /// The bits of the keys that protect what it sends, `None` is 256; only Peregrine's peer supports this.
     pub key_bits: Option<u32>,
     /// Whether the peer has no internal threads and polls; only Peregrine's peer supports this.
@@ -284,6 +286,9 @@ impl Peer {
         if let Some(folder) = &options.security {
             let _ = write!(command, " security={}", folder.display());
         }
+        if let Some(list) = &options.revocations {
+            let _ = write!(command, " revocations={}", list.display());
+        }
         if let Some(bits) = options.key_bits {
             let _ = write!(command, " key_bits={bits}");
         }
@@ -347,6 +352,14 @@ impl Peer {
     /// As of every command.
     pub fn unregister(&mut self, writer: &str, key: u32) -> Result<()> {
         self.run(&format!("unregister {writer} {key}"))
+    }
+
+    /// Replaces the revocation list of a secured participant. Only Peregrine's peer supports this.
+    ///
+    /// # Errors
+    /// As of every command.
+    pub fn revoke(&mut self, list: &Path) -> Result<()> {
+        self.run(&format!("revoke {}", list.display()))
     }
 
     /// Waits until every matched reliable reader has acknowledged all written samples.

@@ -121,6 +121,8 @@ pub struct Qos {
     pub ownership: Ownership,
     /// PARTITION of the publisher or subscriber.
     pub partitions: Vec<String>,
+    /// Data tags for the permissions of DDS Security; only Peregrine's peer supports them.
+    pub tags: Vec<(&'static str, &'static str)>,
     /// DATA_REPRESENTATION; `None` is the peer's default, which every peer reads.
     pub representation: Option<Representation>,
 }
@@ -157,6 +159,9 @@ impl fmt::Display for Qos {
         if !self.partitions.is_empty() {
             write!(f, " partition={}", self.partitions.join(","))?;
         }
+        for (at, (name, value)) in self.tags.iter().enumerate() {
+            write!(f, "{}{name}:{value}", if at == 0 { " tags=" } else { "," })?;
+        }
         match self.representation {
             None => Ok(()),
             Some(Representation::Xcdr1) => f.write_str(" representation=xcdr1"),
@@ -183,6 +188,7 @@ mod tests {
             liveliness_ms: Some(500),
             ownership: Ownership::Exclusive(7),
             partitions: vec!["a".to_owned(), "b*".to_owned()],
+            tags: vec![("n", "v"), ("m", "w")],
             representation: Some(Representation::Xcdr2),
             ..Qos::default()
         };
@@ -193,6 +199,7 @@ mod tests {
             " liveliness_ms=500",
             " ownership=exclusive strength=7",
             " partition=a,b*",
+            " tags=n:v,m:w",
             " representation=xcdr2",
         ] {
             assert!(text.contains(words), "{words} in {text}");

@@ -13,12 +13,16 @@ mod captures;
 mod documents;
 #[path = "secured/moves.rs"]
 mod moves;
+#[path = "secured/outages.rs"]
+mod outages;
 #[path = "secured/refusals.rs"]
 mod refusals;
 #[path = "secured/rejoins.rs"]
 mod rejoins;
 #[path = "secured/restarts.rs"]
 mod restarts;
+#[path = "secured/rights.rs"]
+mod rights;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

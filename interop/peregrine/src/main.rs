@@ -85,6 +85,7 @@ impl Session {
             "wait" => return wait(self.named(command)?, command),
             "reason" => return self.reason(command),
             "status" => return Ok(Answer::statuses(self.named(command)?.status(), true)),
+            "revoke" => self.revoke(command.word(1)?)?,
             "delete" => {
                 self.named(command)?;
                 self.endpoints.remove(command.word(1)?);
@@ -113,7 +114,11 @@ impl Session {
         let mut builder = DomainParticipant::builder(command.number(1)?);
         if let Some(folder) = command.option("security") {
             let length = command.choice("key_bits", &[("256", KeyLength::Aes256), ("128", KeyLength::Aes128)])?;
-            builder = builder.security(security(folder).key_length(length));
+            let mut security = security(folder).key_length(length);
+            if let Some(list) = command.option("revocations") {
+                security = security.revocations(format!("file:{list}"));
+            }
+            builder = builder.security(security);
         }
         let participant = builder
             .qos(ParticipantQos { user_data, ..ParticipantQos::default() })
@@ -142,6 +147,11 @@ impl Session {
     fn reason(&mut self, command: &Command<'_>) -> Result<Answer> {
         let reasons = self.reasons.as_mut().context("there is no participant yet")?;
         Ok(Answer::reason(reasons.wait(command.number(1)?, command.millis(2)?)?))
+    }
+
+    fn revoke(&self, list: &str) -> Result<()> {
+        let participant = self.participant.as_ref().context("there is no participant yet")?;
+        Ok(participant.set_revocations(&format!("file:{list}"))?)
     }
 
     fn named(&self, command: &Command<'_>) -> Result<&Endpoint> {

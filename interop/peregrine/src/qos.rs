@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use peregrine::qos::{
     DataReaderQos, DataRepresentation, DataWriterQos, Deadline, Durability, History, Liveliness, LivelinessKind,
     Ownership, OwnershipStrength, Partition, PublisherQos, Reliability, ReliabilityKind, RepresentationId, Span,
@@ -25,6 +25,7 @@ pub(crate) struct EndpointQos {
     strength: OwnershipStrength,
     partition: Partition,
     representation: DataRepresentation,
+    tags: Vec<(String, String)>,
 }
 
 impl EndpointQos {
@@ -43,6 +44,7 @@ impl EndpointQos {
         let representation =
             [("", None), ("xcdr1", Some(RepresentationId::XCDR1)), ("xcdr2", Some(RepresentationId::XCDR2))];
         let partitions = command.option("partition").into_iter().flat_map(|names| names.split(','));
+        let tags = command.option("tags").into_iter().flat_map(|tags| tags.split(','));
         Ok(Self {
             durability: command.choice("durability", &durability)?,
             deadline: Deadline { period: span(command.option_millis("deadline_ms")?) },
@@ -61,7 +63,13 @@ impl EndpointQos {
             representation: DataRepresentation(
                 command.choice("representation", &representation)?.into_iter().collect(),
             ),
+            tags: tags.map(tag).collect::<Result<_>>()?,
         })
+    }
+
+    /// The data tags, for the permissions of DDS Security.
+    pub(crate) fn tags(&self) -> Vec<(String, String)> {
+        self.tags.clone()
     }
 
     pub(crate) fn publisher(&self) -> PublisherQos {
@@ -99,6 +107,12 @@ impl EndpointQos {
             ..DataReaderQos::default()
         }
     }
+}
+
+/// `NAME:VALUE`
+fn tag(text: &str) -> Result<(String, String)> {
+    let (name, value) = text.split_once(':').with_context(|| format!("tag {text} has no value"))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

@@ -54,7 +54,12 @@ pub(crate) fn create_writer<T: Content>(
     let news = News::default();
     let publisher = participant.publisher(qos.publisher())?;
     let topic = topic_of::<T>(participant, topic)?;
-    let writer = publisher.writer(&topic).qos(qos.writer()).listener(news.clone(), StatusMask::ALL).build()?;
+    let writer = publisher
+        .writer(&topic)
+        .data_tags(qos.tags())
+        .qos(qos.writer())
+        .listener(news.clone(), StatusMask::ALL)
+        .build()?;
     Ok(Box::new(WriterOf::<T> { writer, news, marker: std::marker::PhantomData }))
 }
 
@@ -66,7 +71,12 @@ pub(crate) fn create_reader<T: Content>(
     let news = News::default();
     let subscriber = participant.subscriber(qos.subscriber())?;
     let topic = topic_of::<T>(participant, topic)?;
-    let reader = subscriber.reader(&topic).qos(qos.reader()).listener(news.clone(), StatusMask::ALL).build()?;
+    let reader = subscriber
+        .reader(&topic)
+        .data_tags(qos.tags())
+        .qos(qos.reader())
+        .listener(news.clone(), StatusMask::ALL)
+        .build()?;
     Ok(Box::new(ReaderOf::<T> { reader, news, marker: std::marker::PhantomData }))
 }
 

@@ -149,9 +149,7 @@ impl<'a> AccessControl<'a> {
         let remedy = format!("add an <allow_rule> with <domains>{domains}</domains>");
         match first {
             Some((_, rule)) if rule.effect == Effect::Allow => Ok(Grounds::Allowed(rule.at)),
-            Some((index, rule)) if rule.publish.is_empty() && rule.subscribe.is_empty() => {
-                Err(self.denied_by(index, rule, &what, remedy))
-            }
+            Some((index, rule)) if rule.is_about_the_domain() => Err(self.denied_by(index, rule, &what, remedy)),
             _ => self.by_default(&what, remedy),
         }
     }

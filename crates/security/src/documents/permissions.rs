@@ -208,6 +208,12 @@ impl Validity {
 }
 
 impl Rule {
+    /// Whether the rule names no topic, and so decides about participants in its domains.
+    #[must_use]
+    pub fn is_about_the_domain(&self) -> bool {
+        self.publish.is_empty() && self.subscribe.is_empty() && self.relay.is_empty()
+    }
+
     fn read(effect: Effect, element: Element<'_, '_>) -> Result<Self, DocumentError> {
         let mut domains = None;
         let mut rule = (Vec::new(), Vec::new(), Vec::new());

@@ -171,6 +171,7 @@ fn attempt(
         writer: program(pair.0)?,
         reader: program(pair.1)?,
         lease_ms: None,
+        security: None,
         qos: Qos::default(),
         watch: if options.is_quick { QUICK_WATCH } else { WATCH },
     };

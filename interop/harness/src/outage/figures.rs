@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::fault::Outage;
-use super::log::{Arrival, Record, Report};
+use super::log::{Arrival, Record, Report, Written};
 use super::setup::{GAP, Times};
 
 /// When data flowed again after the outage.
@@ -42,8 +42,12 @@ pub struct Figures {
     pub reported_lost: u32,
     /// Stalls of delivery that the writer reported, from the outage on.
     pub stalls: u32,
+    /// Those of `lost` that were written well before the outage, or since the writer reported a match again.
+    pub lost_outside: usize,
     /// Samples that arrived twice.
     pub repeated: usize,
+    /// Samples that arrived after a later one.
+    pub reordered: usize,
     /// Samples that the writer refused.
     pub refused: usize,
     /// The longest call of `write`.
@@ -70,7 +74,9 @@ impl Figures {
             lost: Self::lost(record),
             reported_lost: growth(&record.reader, times, |report| report.sample_lost),
             stalls: growth(&record.writer, times, |report| report.stalled),
+            lost_outside: lost_outside(record, times),
             repeated: record.arrivals.len() - distinct.len(),
+            reordered: record.arrivals.windows(2).filter(|pair| pair[1].seq < pair[0].seq).count(),
             refused: writes().filter(|write| !write.is_accepted).count(),
             longest_write: Duration::from_nanos(longest_write_ns.unwrap_or(0)),
             writer: matching(&record.writer, times),
@@ -80,13 +86,33 @@ impl Figures {
         }
     }
 
-    /// The accepted samples that have not arrived, from the first one that has.
+    /// The number of accepted samples that have not arrived, from the first one that has.
     pub(super) fn lost(record: &Record) -> usize {
-        let arrived: BTreeSet<u32> = record.arrivals.iter().map(|arrival| arrival.seq).collect();
-        let Some(first) = arrived.first() else { return 0 };
-        let accepted = record.written.iter().filter(|write| write.is_accepted && write.seq >= *first);
-        accepted.filter(|write| !arrived.contains(&write.seq)).count()
+        lost_samples(record).len()
     }
+}
+
+fn lost_samples(record: &Record) -> Vec<Written> {
+    let arrived: BTreeSet<u32> = record.arrivals.iter().map(|arrival| arrival.seq).collect();
+    let Some(first) = arrived.first() else { return Vec::new() };
+    let accepted = record.written.iter().filter(|write| write.is_accepted && write.seq >= *first);
+    accepted.filter(|write| !arrived.contains(&write.seq)).copied().collect()
+}
+
+/// A sample from shortly before the outage may be under way when the outage begins. The flow of samples that waited at
+/// the reader can begin before the match.
+fn lost_outside(record: &Record, times: Times) -> usize {
+    let gap_ns = u64::try_from(GAP.as_nanos()).unwrap_or(u64::MAX);
+    let flowed_ns = match flow(&record.arrivals, times) {
+        Flow::After(time) => times.healed_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        Flow::NotWithin(_) => times.ended_ns,
+    };
+    let unmatched = record.writer.iter().rposition(|report| report.matched == 0 && report.at_ns >= times.began_ns);
+    let again = unmatched.map(|at| record.writer.get(at + 1).map_or(times.ended_ns, |report| report.at_ns));
+    let again_ns = flowed_ns.max(again.unwrap_or(0));
+    let is_outside =
+        |write: &&Written| write.until_ns.saturating_add(gap_ns) < times.began_ns || write.from_ns > again_ns;
+    lost_samples(record).iter().filter(is_outside).count()
 }
 
 /// The longest time without an arrival.

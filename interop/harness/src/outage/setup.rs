@@ -1,5 +1,6 @@
 //! The constituents of a run, and its times.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::peer::Program;
@@ -29,6 +30,8 @@ pub struct Setup {
     pub reader: Program,
     /// The lease of both participants; `None` is 10 s.
     pub lease_ms: Option<u32>,
+    /// The folders with the documents of DDS Security, of the writer and of the reader; `None` is no security.
+    pub security: Option<[PathBuf; 2]>,
     /// The QoS of both endpoints.
     pub qos: Qos,
     /// How long to watch afterwards.

@@ -60,13 +60,14 @@ impl Side {
         length: Duration,
         log: &Arc<Log>,
     ) -> Result<Self> {
-        let program = if role == Role::Writer { &setup.writer } else { &setup.reader };
+        let (program, place) = if role == Role::Writer { (&setup.writer, 0) } else { (&setup.reader, 1) };
+        let security = setup.security.as_ref().map(|folders| folders[place].clone());
         let (orders, receiver) = sync_channel(ORDERS);
         let running = Running::default();
         let mut driver = Driver {
             role,
             program: program.clone(),
-            participant: Participant { lease_ms: setup.lease_ms, ..Participant::default() },
+            participant: Participant { lease_ms: setup.lease_ms, security, ..Participant::default() },
             qos: setup.qos.clone(),
             network: Arc::clone(network),
             grace: length + GRACE,

@@ -10,6 +10,7 @@ use peregrine_rtps::protection::ProtectionKind::{
 };
 use peregrine_security::WallTime;
 use peregrine_security::documents::Effect;
+use peregrine_security::identity::Certificate;
 use peregrine_security::issue::{
     Authority, DomainText, GovernanceText, GrantText, IssuedKey, KeyChoice, PermissionsText, RuleText, SubjectName,
     Terms, TopicText,
@@ -92,6 +93,8 @@ pub(crate) struct Member {
     pub(crate) valid_seconds: (i64, i64),
     /// Patterns of topics to write and to read.
     pub(crate) topics: &'static str,
+    /// The rules of the permissions as XML, in place of one for `topics` and `domains`.
+    pub(crate) rules: Option<&'static str>,
     /// The domains of the permission.
     pub(crate) domains: DomainText,
 }
@@ -106,7 +109,7 @@ impl Rules {
 impl Member {
     /// May do everything, and is valid for a day.
     pub(crate) fn named(name: &'static str) -> Self {
-        Self { name, valid_seconds: (-DAY_SECONDS, DAY_SECONDS), topics: "*", domains: DOMAINS }
+        Self { name, valid_seconds: (-DAY_SECONDS, DAY_SECONDS), topics: "*", rules: None, domains: DOMAINS }
     }
 }
 
@@ -138,6 +141,16 @@ impl Realm {
         Participant { security: Some(self.issue(rules, member)), ..Participant::default() }
     }
 
+    /// A file with a list of these revoked certificates.
+    pub(crate) fn revoking(&self, certificates: &[&Participant]) -> PathBuf {
+        let serials: Vec<Vec<u8>> = certificates.iter().map(|participant| serial_of(participant)).collect();
+        let serials: Vec<&[u8]> = serials.iter().map(Vec::as_slice).collect();
+        let list = self.identities.revocation_list(&serials, after(-DAY_SECONDS), after(DAY_SECONDS)).unwrap();
+        let file = format!("revocations-{}.pem", self.serial.fetch_add(1, Ordering::Relaxed));
+        write(&self.folder.0, &file, list.as_bytes());
+        self.folder.0.join(file)
+    }
+
     fn issue(&self, rules: &Rules, member: &Member) -> PathBuf {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let key = IssuedKey::generate(self.keys).unwrap();
@@ -158,7 +171,13 @@ impl Realm {
             }],
             default: Effect::Deny,
         };
-        let permissions = PermissionsText { grants: vec![grant] }.to_xml();
+        let permissions = match member.rules {
+            None => PermissionsText { grants: vec![grant] }.to_xml(),
+            Some(rules) => {
+                let without = PermissionsText { grants: vec![GrantText { rules: Vec::new(), ..grant }] }.to_xml();
+                without.replace("<default>", &format!("{rules}<default>"))
+            }
+        };
         let own = self.folder.0.join(format!("{}-{serial}", member.name));
         std::fs::create_dir_all(&own).unwrap();
         write(&own, "identity_ca.pem", Authority::to_pem(self.identities.certificate()).as_bytes());
@@ -169,6 +188,13 @@ impl Realm {
         write(&own, "permissions.p7s", &self.documents.sign_document(&permissions).unwrap());
         own
     }
+}
+
+/// The number of the certificate in a folder of documents.
+fn serial_of(participant: &Participant) -> Vec<u8> {
+    let folder = participant.security.as_ref().expect("a participant with documents");
+    let pem = std::fs::read_to_string(folder.join("identity.pem")).unwrap();
+    Certificate::from_pem(&pem).unwrap()[0].serial().to_vec()
 }
 
 fn governance(rules: &Rules) -> String {

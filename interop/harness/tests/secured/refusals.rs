@@ -22,7 +22,7 @@ fn of_another_authority(name: &str) -> String {
     format!("certificate of CN={name},O=Test: not signed by the authority that it names")
 }
 
-fn programs() -> [Program; 3] {
+pub(crate) fn programs() -> [Program; 3] {
     MAKERS.map(|maker| maker().unwrap())
 }
 
@@ -46,7 +46,7 @@ fn friend(host: &NetNs, writer: &mut Peer, documents: &Participant, seq: u32, ma
 }
 
 /// The refusal of a command; panics if the peer accepts it.
-fn refused(result: Result<()>, what: &str) -> String {
+pub(crate) fn refused(result: Result<()>, what: &str) -> String {
     match result {
         Err(Error::Refused { reason, .. }) => reason,
         other => panic!("{what}: {other:?}"),

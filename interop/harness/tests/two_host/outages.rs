@@ -48,6 +48,7 @@ fn observe_pair(pair: PairOf, case: Case, stalls: &Stalls) -> Result<Figures> {
         writer: program(pair.0)?,
         reader: program(pair.1)?,
         lease_ms: Some(case.lease_ms),
+        security: None,
         qos: Qos::default(),
         watch: WATCH,
     };

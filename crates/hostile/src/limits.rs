@@ -26,8 +26,8 @@ pub const ENTITLED_OF_PARTICIPANT: u64 = (32 << 10) + REQUEST_CREDIT_START as u6
 /// sample, the credit of a new reader, and what time adds to the credit in ten seconds.
 pub const ENTITLED_OF_READER: u64 = HISTORY_BYTES + REPAIR_CREDIT_START as u64 + 10 * REPAIR_REFILL_PER_SECOND as u64;
 
-/// Bytes for each further reader of a stranger: the history alone. What readers have not paid for does not grow with
-/// their number (`docs/decisions/129-budgets-for-the-endpoints-at-an-address.md`).
+/// Bytes for each further reader of a stranger: the history alone. Unpaid answers do not grow with the
+/// number of readers (`docs/decisions/129-budgets-for-the-endpoints-at-an-address.md`).
 pub const ENTITLED_OF_FURTHER_READER: u64 = HISTORY_BYTES;
 
 const HISTORY_BYTES: u64 = HISTORY_SAMPLES as u64 * (HISTORY_SAMPLE_BYTES as u64 + 100);

@@ -1,4 +1,4 @@
-//! What the endpoints at one address are sent in answer without having paid for it.
+//! The answers that the endpoints at one address are sent without having paid for them.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

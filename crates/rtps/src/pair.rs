@@ -131,7 +131,7 @@ pub(crate) struct Pair {
     pub(crate) dropped_above: Option<usize>,
     /// Readers that use the address of another reader.
     pub(crate) addresses: BTreeMap<usize, usize>,
-    /// What all readers share: they are on one host.
+    /// The budget that all readers share: they are on one host.
     pub(crate) address_budget: Arc<AddressBudget>,
 }
 

@@ -21,8 +21,8 @@ const SEEDS: Range<u64> = 1..1001;
 /// 100056: after a forged change of the type of a writer, which ends its match, a volatile reader does not keep its
 /// place, and gets the unacknowledged samples twice when the match is restored.
 ///
-/// 100781: the first samples that a reader delivers of a writer have waited in the reader for an earlier one, for longer
-/// than their LIFESPAN. The reader counts their age from the delivery, and not from the arrival.
+/// 100781: the first samples that a reader delivers of a writer have waited in the reader for an earlier one, and for
+/// longer than their LIFESPAN. The reader counts their age from the delivery, and not from the arrival.
 const OPEN: [u64; 2] = [100_056, 100_781];
 
 /// Worlds beyond [`SEEDS`] that broke a guarantee once, by the cause.
@@ -373,7 +373,8 @@ fn clocks_that_step_or_differ_take_no_sample_with_a_lifespan() {
     }
 }
 
-/// What has waited in the sockets of a stopped process for longer than its LIFESPAN expires, also if the clocks differ.
+/// Samples that have waited in the sockets of a stopped process for longer than their LIFESPAN expire, also if the
+/// clocks differ.
 #[test]
 fn samples_that_wait_for_a_stopped_process_expire_whether_clocks_agree_or_not() {
     for off_s in [0, -5_400, 5_400] {

@@ -19,7 +19,7 @@ const STEP: Span = Span::from_millis(20);
 /// Between two samples, in steps.
 const STEPS_PER_SAMPLE: u64 = 5;
 
-/// What fails for two leases.
+/// The part of the pair that fails for two leases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outage {
     Network,
@@ -254,7 +254,7 @@ impl Pair {
         match outage {
             Outage::Network => self.world.network().heal(),
             Outage::ToWriter | Outage::ToReader => {
-                self.cuts.drain(..).for_each(|cut| _ = self.world.network().end_cut(cut))
+                self.cuts.drain(..).for_each(|cut| _ = self.world.network().end_cut(cut));
             }
             Outage::StopWriter { timers_first } => _ = go_on(self.writing, timers_first),
             Outage::StopReader { timers_first } => _ = go_on(self.reading, timers_first),
@@ -296,7 +296,7 @@ fn check(seed: u64, rules: Rules, durability: Durability, nodes: [NodeId; 2], ou
     if pair.authentications == before {
         return Err(format!("matched after {time} without a handshake"));
     }
-    // What is written from now on has a matched reader.
+    // From now on, each sample has a matched reader.
     let matched = pair.written.len();
     pair.pass(Span::from_secs(5));
     pair.runs[0] = false;

@@ -130,8 +130,8 @@ pub struct ReaderCounters {
     pub small_fragments: u64,
     /// Requests for fragments that did not leave because the writer's budget for requests was used up.
     pub requests_withheld: u64,
-    /// Those that did not leave because the budget that all writers at the address share was used up, and the writer
-    /// has not paid for them itself.
+    /// Requests for fragments that did not leave because the budget that all writers at the address share was used up,
+    /// and the writer has not paid for them itself.
     pub requests_withheld_by_address: u64,
     /// Writers that would match and were not taken, because there were as many as a reader takes.
     pub matches_refused: u64,

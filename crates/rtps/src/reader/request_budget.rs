@@ -4,8 +4,8 @@ use crate::address_budget::AddressBudget;
 use crate::limits::{ANSWER_BYTES_PER_BYTE, REQUEST_CREDIT_MAX, REQUEST_CREDIT_START, REQUEST_REFILL_PER_SECOND};
 use crate::time::Instant;
 
-/// The bytes of NACK_FRAGs that one writer may still be sent: it pays with fragments and HEARTBEATs. What it has not
-/// paid for is also charged to its address, which may have as many writers as it wants.
+/// The bytes of NACK_FRAGs that one writer may still be sent: it pays with fragments and HEARTBEATs. Unpaid bytes are
+/// also charged to its address, which may have as many writers as it wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestBudget {
     /// Bytes that the writer has paid for, at most [`REQUEST_CREDIT_MAX`].

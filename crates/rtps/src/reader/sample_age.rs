@@ -28,7 +28,7 @@ pub(super) enum Age {
     ByYoungest(Span),
 }
 
-/// What one sample shows of the writer's clock.
+/// The clocks of writer and reader as one sample shows them.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at: Instant,
@@ -74,7 +74,7 @@ impl WriterClock {
         if reading.at.since(*since) < lifespan {
             return age;
         }
-        // What waits on the way is gone after such a time: the clock was set back while no sample came.
+        // No sample waits on its way for so long: the clock was set back while no sample came.
         let youngest = *youngest;
         (self.youngest, self.late) = (Some(youngest), None);
         reading.age_by(youngest).unwrap_or(Span::ZERO)

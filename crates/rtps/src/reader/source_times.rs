@@ -1,4 +1,4 @@
-//! What the source timestamps of a writer have shown so far.
+//! The order and the clock of a writer, as its source timestamps have shown them so far.
 
 use super::sample_age::WriterClock;
 use super::source_order::SourceOrder;

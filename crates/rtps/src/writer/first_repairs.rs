@@ -1,5 +1,5 @@
-//! What a reader has been sent again: RELIABILITY entitles it to each sample, and to one repair of it. Further repairs
-//! have to be paid for.
+//! The samples that a reader has been sent again: RELIABILITY entitles it to each sample, and to one repair of it.
+//! Further repairs have to be paid for.
 
 use alloc::vec::Vec;
 

@@ -87,8 +87,8 @@ impl Group {
         self.everyone.push(everyone);
     }
 
-    /// The destination of messages for this reader alone. If no other reader receives new samples, their destination, so
-    /// that repairs of a single reader allocate none.
+    /// The destination of messages for this reader alone. If no other reader receives new samples, this is their
+    /// destination, so that repairs of a single reader allocate none.
     pub(super) fn own_destination(&self, reader: &ReaderProxy) -> Arc<Destination> {
         match self.parts.as_slice() {
             [Part { to, .. }] if *to.peers == [reader.info.guid] && *to.locators == *reader.own_locators() => {

@@ -41,7 +41,7 @@ pub struct Trace {
     pub received: u64,
     /// Forged messages from or to a node that imitates another implementation.
     pub forged_with_vendors: u64,
-    /// What depends on time.
+    /// Findings that depend on time.
     pub times: Times,
 }
 
@@ -60,7 +60,7 @@ pub struct Times {
     pub filtered: u64,
     /// Missed deadlines that writers and readers reported.
     pub missed_deadlines: u64,
-    /// Those of endpoints that had written or received a sample since: the endpoint, and how long before.
+    /// Missed deadlines of endpoints that had written or received a sample since: the endpoint, and how long before.
     pub false_misses: Vec<(Guid, Span)>,
 }
 

@@ -42,7 +42,7 @@ pub struct Figures {
     pub reported_lost: u32,
     /// Stalls of delivery that the writer reported, from the outage on.
     pub stalls: u32,
-    /// Those of `lost` that were written well before the outage, or since the writer reported a match again.
+    /// Samples of `lost` that were written well before the outage, or since the writer reported a match again.
     pub lost_outside: usize,
     /// Samples that arrived twice.
     pub repeated: usize,

@@ -70,7 +70,7 @@ pub struct ReaderStatistics {
 /// Takes the samples of any number of writers, in up to 126 other processes. One reader serves a whole process.
 ///
 /// Has no lock and no thread: one thread at a time takes and waits. Samples may be dropped on any thread. A
-/// [`Follower`] may sleep beside the thread that takes.
+/// [`Follower`](super::Follower) may sleep beside the thread that takes.
 #[derive(Debug)]
 pub struct Reader {
     config: ReaderConfig,

@@ -76,7 +76,7 @@ impl Reader {
         self.turns.leader_interrupt()
     }
 
-    /// For [`Take::turns`](super::Take::turns): the second is [`Self::is_ready`].
+    /// For [`Take::turns`](super::super::Take::turns): the second is [`Self::is_ready`].
     #[inline]
     pub fn turns(&mut self) -> (&mut Turns, impl Fn() -> bool) {
         let Self { turns, channels, .. } = self;

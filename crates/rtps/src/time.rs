@@ -167,6 +167,12 @@ impl Timestamp {
         self.seconds as u64 * NANOS_PER_SEC + nanos_of_fraction(self.fraction)
     }
 
+    /// The time that is earlier by `span`; unchanged unless this is a real instant.
+    #[must_use]
+    pub const fn earlier_by(self, span: Span) -> Self {
+        if self.is_valid() { Self::from_unix_nanos(self.to_unix_nanos().saturating_sub(span.0)) } else { self }
+    }
+
     /// The time since the Unix epoch; `None` unless this is a real instant.
     #[must_use]
     pub const fn since_unix_epoch(self) -> Option<core::time::Duration> {

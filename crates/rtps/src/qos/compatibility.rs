@@ -55,6 +55,32 @@ pub enum NonMatch {
     Security { reason: String },
 }
 
+impl NonMatch {
+    /// Whether the reason is a property that no endpoint changes while it exists (DDS 1.4 §2.2.3: "changeable: no").
+    /// A matched endpoint that seems to have changed it is the victim of a false statement, which it takes back.
+    pub(crate) const fn is_of_lasting_property(&self) -> bool {
+        match self {
+            Self::TopicName { .. }
+            | Self::TopicKind { .. }
+            | Self::Reliability { .. }
+            | Self::Durability { .. }
+            | Self::Presentation { .. }
+            | Self::Ownership { .. }
+            | Self::Liveliness { .. }
+            | Self::DestinationOrder { .. }
+            | Self::DataRepresentation { .. }
+            | Self::TypeName { .. } => true,
+            Self::Deadline { .. }
+            | Self::LatencyBudget { .. }
+            | Self::Partition { .. }
+            | Self::TooManyMatches { .. }
+            | Self::IgnoreLocal { .. }
+            | Self::Unreachable { .. }
+            | Self::Security { .. } => false,
+        }
+    }
+}
+
 /// Checks whether a writer and a reader match: the topic, then each policy in the order of Cyclone DDS, so that both
 /// implementations report the same policy, and finally the name of the type.
 ///

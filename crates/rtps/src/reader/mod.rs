@@ -680,9 +680,11 @@ impl Reader {
         let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);
         let mut expires_at = Instant::FAR_FUTURE;
         if !lifespan.is_infinite() {
-            let age = proxy.source_times.get_or_default().clock.age(now, wall, meta.source_timestamp, lifespan);
+            // The sample may have waited in this reader, for an earlier one or for room.
+            let wall_then = wall.earlier_by(now.since(at));
+            let age = proxy.source_times.get_or_default().clock.age(at, wall_then, meta.source_timestamp, lifespan);
             self.counters.lifespans_without_wall_clock += u64::from(matches!(age, Age::ByYoungest(_)));
-            expires_at = now + age.rest_of(lifespan);
+            expires_at = at + age.rest_of(lifespan);
         }
         let mut arrival = Arrival {
             kind: meta.kind,

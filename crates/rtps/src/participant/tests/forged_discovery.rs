@@ -203,6 +203,27 @@ fn forged_change_of_policies_is_taken_back() {
     assert!(is_whole(&mut domain));
 }
 
+/// No writer changes its type: a reader keeps its place for the true announcement.
+#[test]
+fn writer_with_a_forged_type_may_return_and_one_in_another_partition_may_not() {
+    let changes: [(fn(&mut PublicationData), bool); 2] = [
+        (|data| data.type_name = "Other".into(), true),
+        (|data| data.publisher.partition = Partition(vec!["elsewhere".to_string()]), false),
+    ];
+    for (change, expected) in changes {
+        let mut domain = pair();
+        let mut changed = publication(2, 1, "topic");
+        change(&mut changed);
+        domain.hear(1, &announced(&changed, 2));
+        let events = domain.events(1);
+        let may_return = events.iter().find_map(|event| match event {
+            ParticipantEvent::WriterUnmatched { may_return, .. } => Some(*may_return),
+            _ => None,
+        });
+        assert_eq!(may_return, Some(expected), "{events:?}");
+    }
+}
+
 #[test]
 fn heartbeats_that_a_sample_has_overtaken_take_nothing_back() {
     let mut domain = pair();

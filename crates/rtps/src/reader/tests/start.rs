@@ -25,6 +25,10 @@ fn reception() -> Reception<'static> {
 }
 
 fn receive(reader: &mut Reader, number: i64, written: Timestamp) {
+    receive_at(reader, &reception(), number, written);
+}
+
+fn receive_at(reader: &mut Reader, rx: &Reception<'_>, number: i64, written: Timestamp) {
     let data = Data {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
@@ -33,7 +37,7 @@ fn receive(reader: &mut Reader, number: i64, written: Timestamp) {
         payload: crate::wire::Payload::Data(&[0; 8]),
         non_standard_payload: false,
     };
-    reader.handle_data(&reception(), writer_guid(), SampleMeta { source_timestamp: written, ..PLAIN }, &data);
+    reader.handle_data(rx, writer_guid(), SampleMeta { source_timestamp: written, ..PLAIN }, &data);
 }
 
 fn announce(reader: &mut Reader, count: i32, first: i64, last: i64) {
@@ -182,4 +186,22 @@ fn long_backlog_for_another_reader_is_not_requested() {
             assert_eq!(base, Some(next), "{vendor:?}, {announced} announced");
         }
     }
+}
+
+/// The clock of the writer is behind by more than LIFESPAN, so that the age of samples counts from their arrival.
+#[test]
+fn sample_that_waits_for_an_earlier_one_expires_one_lifespan_after_its_arrival() {
+    let lifespan = Span::from_secs(2);
+    let mut reader = Reader::new(ReaderConfig { wants_history: true, ..reliable() });
+    assert!(reader.match_writer(NOW, MatchedWriter { lifespan, ..matched_writer(writer_guid()) }));
+    let at = |ms: u64| Reception {
+        now: NOW + Span::from_millis(ms),
+        wall: Timestamp::from_unix_nanos((101_000 + ms) * 1_000_000),
+        ..reception()
+    };
+    receive_at(&mut reader, &at(0), 2, timestamp(12));
+    receive_at(&mut reader, &at(1_500), 1, timestamp(11));
+    let rx = at(2_100);
+    reader.handle_timeout(rx.now, rx.wall);
+    assert_eq!(taken(&mut reader), [1], "sample 2 came more than two seconds ago");
 }

@@ -300,7 +300,7 @@ fn await_non_match(events: &mut DiscoveryEvents, remote: Guid) -> String {
 fn data_tags_decide_on_both_sides_and_denials_name_them() {
     let realm = Realm::new(ENCRYPTED);
     let tags = [("level", "secret"), ("unit", "a")];
-    let (plugins, _) = lenient();
+    let (plugins, is_strict) = lenient();
     let a = participant(97, realm.member_tagged("A", 2, &tags));
     let mut events = a.discovery_events();
     let b = participant(97, realm.member_tagged("B", 3, &tags).plugins(plugins));
@@ -329,6 +329,17 @@ fn data_tags_decide_on_both_sides_and_denials_name_them() {
         assert!(reason.contains(expected), "{expected}: {reason}");
     }
     assert_eq!(writer.matched_subscriptions(), [reader.guid()]);
+    // Later B compares them, too: both sides name the tags.
+    is_strict.store(true, Ordering::Relaxed);
+    let mut of_both = [a.discovery_events(), b.discovery_events()];
+    let second = of_a.writer_builder().reliable().data_tags([tags[0]]).build().unwrap();
+    for (events, remote) in of_both.iter_mut().zip([of_others.guid(), second.guid()]) {
+        let reason = await_non_match(events, remote);
+        for expected in ["security", "permissions", "subscribing to topic `open`", "level=public"] {
+            assert!(reason.contains(expected), "{expected}: {reason}");
+        }
+    }
+    assert!(of_others.matched_publications().is_empty());
 
     // A change of partitions is judged with the tags.
     let publisher = a.publisher(PublisherQos::default()).unwrap();

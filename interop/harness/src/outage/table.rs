@@ -11,6 +11,24 @@ use super::setup::GAP;
 /// Smaller differences of two runs are noise: ten samples, and the time in which they are written.
 const NOISE_SAMPLES: usize = 10;
 const NOISE: Duration = Duration::from_millis(100);
+/// The columns of the tables of single outages, between the pair and the matches.
+const COLUMNS: [(&str, &str); 12] = [
+    ("silence during", "the longest time without a sample during the outage; `none` is less than half a second"),
+    (
+        "data again after",
+        "from the moment at which packets can flow to the end of the last gap of half a second or longer",
+    ),
+    ("written", "samples that `write` accepted"),
+    ("lost", "accepted samples that never arrived, from the first one that did"),
+    ("reported lost", "samples that the reader reported as lost (SAMPLE_LOST)"),
+    ("repeated", "samples that the reader's application got twice"),
+    ("refused", "samples that `write` refused"),
+    ("stalls", "stalls of delivery that the writer reported (DELIVERY_STALLED; only Peregrine has this status)"),
+    ("longest write", "the longest call of `write`, which includes the time for which its own process was stopped"),
+    ("writer's matches", "MATCHED statuses of the writer: `kept` is a match all the time, `new` a further one"),
+    ("reader's matches", "the same of the reader"),
+    ("memory of writer, of reader", "the largest growth of the resident memory from the outage on"),
+];
 const BEGIN: &str = "<!-- outages: generated from here -->";
 const END: &str = "<!-- outages: generated up to here -->";
 
@@ -40,6 +58,8 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
     }
     let mut text = format!("Made by `{command}` with:\n\n");
     versions.iter().for_each(|version| text.push_str(&format!("- {version}\n")));
+    text.push_str("\n| column | meaning |\n|---|---|\n");
+    COLUMNS.iter().for_each(|(column, meaning)| text.push_str(&format!("| {column} | {meaning} |\n")));
     if !repeated.is_empty() {
         text.push_str("\nRepeated, because no data flowed within 30 s before the outage:\n\n");
         repeated.iter().for_each(|run| text.push_str(&format!("- {run}\n")));
@@ -224,6 +244,7 @@ mod tests {
             "Made by `make it` with:",
             "- B 2",
             "- a → b: 3",
+            "| refused | samples that `write` refused |",
             "| outage | a → b | b → a |",
             "| Multicast lost in both directions, unicast passes, 5 s | 0.1 s | not run |",
             "| Link down, 5 s | not run | **not within 40 s** |",

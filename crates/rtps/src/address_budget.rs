@@ -58,10 +58,11 @@ impl UnpaidBytes {
         self.bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes so many bytes, also those that are not there.
+    /// Takes so many bytes, also those that are not there: at most as many again as the budget has, so that an answer of
+    /// any length delays the next ones by a bounded time.
     pub(crate) fn take(&self, bytes: usize) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.update(|left| left.saturating_sub(bytes));
+        self.update(|left| left.saturating_sub(bytes).max(-self.max));
     }
 
     fn used(&self) -> i64 {
@@ -99,6 +100,15 @@ mod tests {
         unpaid.take(1500);
         assert!(!unpaid.has_any(START + Span::from_secs(5)));
         assert!(unpaid.has_any(START + Span::from_millis(5_010)));
+    }
+
+    #[test]
+    fn answer_of_any_length_delays_the_next_ones_by_a_bounded_time() {
+        let unpaid = UnpaidBytes::new(1000, 100);
+        assert!(unpaid.has_any(START));
+        (0..5).for_each(|_| unpaid.take(usize::MAX));
+        assert!(!unpaid.has_any(START + Span::from_secs(10)));
+        assert!(unpaid.has_any(START + Span::from_millis(10_010)));
     }
 
     #[test]

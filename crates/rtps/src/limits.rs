@@ -702,6 +702,10 @@ pub const SOURCE_JUMP_MIN: Span = Span::from_secs(1);
 /// Two clocks that are not set drift apart by one part in so many at most: NTP slews a clock by half of it.
 pub const CLOCK_DRIFT_DIVISOR: u64 = 1_000;
 
+/// The longest time for which a path, or the sockets of a process that has stood still, delay samples. Samples of a
+/// writer that are all late for longer show that its clock was set back.
+pub const PATH_DELAY_MAX: Span = Span::from_secs(10);
+
 /// Instances in whose order a jump ahead is taken back when the writer's later samples contradict it.
 pub const SOURCE_JUMP_INSTANCES_MAX: usize = 16;
 

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::net::Ipv4Addr;
 
 use super::origin::Origin;
 use crate::address_budget::AddressBudget;
@@ -19,7 +20,7 @@ impl AddressBudgets {
     /// The budget of the endpoints that are reached at these addresses, of which the first counts. It outlives its
     /// endpoints, so that new ones at the same address begin with what is left.
     pub(super) fn of(&mut self, to: &[Locator]) -> Arc<AddressBudget> {
-        let Some(host) = to.first().map(Origin::of_locator) else { return Arc::default() };
+        let Some(host) = to.first().map(host_of) else { return Arc::default() };
         if self.by_host.len() >= ADDRESS_BUDGETS_MAX && !self.by_host.contains_key(&host) {
             self.forget_least_used();
         }
@@ -33,6 +34,14 @@ impl AddressBudgets {
         if let Some(host) = least.map(|(host, _)| *host) {
             self.by_host.remove(&host);
         }
+    }
+}
+
+/// All loopback addresses are those of this machine.
+fn host_of(locator: &Locator) -> Origin {
+    match Origin::of_locator(locator) {
+        Origin::V4(address) if address.is_loopback() => Origin::V4(Ipv4Addr::LOCALHOST),
+        host => host,
     }
 }
 
@@ -59,6 +68,13 @@ mod tests {
         again.repairs.take(7);
         drop(again);
         assert_eq!(budgets.of(&[locator(1, 7410)]).used(), 7, "a host that comes again has no new budget");
+    }
+
+    #[test]
+    fn loopback_addresses_share_a_budget() {
+        let mut budgets = AddressBudgets::default();
+        let [first, other] = [0x7f00_0001, 0x7f00_0203].map(|host| locator(host, 7410));
+        assert!(is_same(&budgets.of(&[first]), &budgets.of(&[other])));
     }
 
     #[test]

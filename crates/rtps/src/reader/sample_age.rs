@@ -1,6 +1,6 @@
 //! The age of samples with a LIFESPAN when the wall clocks of writer and reader differ.
 
-use crate::limits::{CLOCK_DRIFT_DIVISOR, SOURCE_JUMP_MIN};
+use crate::limits::{CLOCK_DRIFT_DIVISOR, PATH_DELAY_MAX, SOURCE_JUMP_MIN};
 use crate::time::{Instant, Span, Timestamp};
 
 /// The wall clock of a writer, as its samples show it.
@@ -35,8 +35,8 @@ struct Reading {
     /// The source timestamp less the reader's monotonic time, in nanoseconds: greater for a sample that is younger when
     /// it comes.
     lead_ns: i64,
-    /// Its age by the wall clocks; zero if they did not agree.
-    age: Span,
+    /// Its age by the wall clocks, if they agreed.
+    age: Option<Span>,
 }
 
 impl WriterClock {
@@ -48,9 +48,8 @@ impl WriterClock {
         let (wall_ns, source_ns) = (wall.to_unix_nanos(), source.to_unix_nanos());
         let agree = wall.is_valid() && wall_ns.abs_diff(source_ns) < lifespan.0;
         let by_wall = agree.then(|| Span(wall_ns.saturating_sub(source_ns)));
-        let age = by_wall.unwrap_or(Span::ZERO);
-        let by_youngest =
-            self.by_youngest(Reading { at: now, lead_ns: lead_ns(now, source_ns), age }, source_ns, lifespan);
+        let reading = Reading { at: now, lead_ns: lead_ns(now, source_ns), age: by_wall };
+        let by_youngest = self.by_youngest(reading, source_ns, lifespan);
         by_wall.map_or(Age::ByYoungest(by_youngest), Age::ByWallClocks)
     }
 
@@ -59,7 +58,8 @@ impl WriterClock {
         // The clock was set back, and not just read by two threads in the other order.
         let step = SOURCE_JUMP_MIN.min(lifespan.divided_by(2));
         let is_step_back = source_ns.saturating_add(step.0) < last_ns;
-        let Some(age) = self.youngest.filter(|_| !is_step_back).and_then(|youngest| reading.age_by(youngest)) else {
+        let before = self.youngest.filter(|_| !is_step_back);
+        let Some((age, before)) = before.and_then(|before| Some((reading.age_by(before)?, before))) else {
             (self.youngest, self.late) = (Some(reading), None);
             return Span::ZERO;
         };
@@ -71,7 +71,9 @@ impl WriterClock {
         if reading.lead_ns > youngest.lead_ns {
             *youngest = reading;
         }
-        if reading.at.since(*since) < lifespan {
+        // A slow path delays all samples. While the wall clocks agreed before, a short delay is never taken for a step.
+        let is_delayed = before.age.is_some() && age < PATH_DELAY_MAX;
+        if is_delayed || reading.at.since(*since) < lifespan.max(PATH_DELAY_MAX) {
             return age;
         }
         // No sample waits on its way for so long: the clock was set back while no sample came.
@@ -87,7 +89,8 @@ impl Reading {
     fn age_by(self, youngest: Self) -> Option<Span> {
         let behind = u64::try_from(youngest.lead_ns.saturating_sub(self.lead_ns)).unwrap_or(0);
         let drift = self.at.since(youngest.at).0 / CLOCK_DRIFT_DIVISOR;
-        behind.checked_sub(drift).filter(|more| *more > 0).map(|more| Span(more.saturating_add(youngest.age.0)))
+        let age_then = youngest.age.unwrap_or(Span::ZERO);
+        behind.checked_sub(drift).filter(|more| *more > 0).map(|more| Span(more.saturating_add(age_then.0)))
     }
 }
 
@@ -183,6 +186,31 @@ mod tests {
                 let rest = reader.rest_ms(resumed, written - offset_ms);
                 // In a minute the clocks may drift apart by 60 ms.
                 assert_eq!(rest > 0, age < 2_100, "{age} ms old: {rest} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn samples_of_a_path_that_has_become_slower_than_their_lifespan_expire() {
+        let mut reader = Observer::default();
+        assert!(reader.rest_ms(BEGIN_MS, BEGIN_MS - 10) > 0);
+        for at in (BEGIN_MS + 1_000..BEGIN_MS + 60_000).step_by(500) {
+            assert_eq!(reader.rest_ms(at, at - 3_000), 0, "at {at}");
+        }
+        assert!(reader.rest_ms(BEGIN_MS + 60_000, BEGIN_MS + 59_900) > 0, "the path is fast again");
+    }
+
+    #[test]
+    fn samples_that_are_taken_from_the_sockets_for_seconds_after_a_stop_expire() {
+        for offset_ms in [0, HOUR_MS] {
+            let mut reader = Observer::default();
+            for at in second_from(BEGIN_MS) {
+                reader.rest_ms(at, at - offset_ms);
+            }
+            let resumed = BEGIN_MS + 60_000;
+            for (n, written) in (BEGIN_MS + 1_000..resumed - 10_000).step_by(100).enumerate() {
+                let at = resumed + 10 * n as u64;
+                assert_eq!(reader.rest_ms(at, written - offset_ms), 0, "written at {written}");
             }
         }
     }

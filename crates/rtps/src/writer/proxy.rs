@@ -319,7 +319,7 @@ impl ReaderProxy {
     }
 
     /// Whether its last answers were fruitless, and it answers still.
-    const fn is_without_room(&self) -> bool {
+    pub(super) const fn is_without_room(&self) -> bool {
         self.is_fruitless && self.unanswered == 0
     }
 

@@ -392,11 +392,12 @@ impl Writer {
         }
     }
 
-    /// A thread waits for acknowledgements: a first request that is not answered is repeated soon.
+    /// A thread waits for acknowledgements: a first request that is not answered is repeated soon. A reader without room
+    /// has answered.
     pub(super) fn expedite_answers(&mut self, now: Instant) {
         self.flow.expedite_heartbeat(now);
         let soon = now + RETRY_MIN;
-        for reader in self.readers.iter_mut().filter(|r| r.unanswered == 0) {
+        for reader in self.readers.iter_mut().filter(|r| r.unanswered == 0 && !r.is_without_room()) {
             if reader.late_at().is_some_and(|at| at > soon) {
                 reader.ask_again_at.set(soon);
             }

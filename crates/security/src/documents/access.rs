@@ -142,15 +142,20 @@ impl<'a> AccessControl<'a> {
         if !self.governance.enable_join_access_control {
             return Ok(Grounds::NotControlled(self.governance.at));
         }
-        let mut rules = self.grant.rules.iter().enumerate();
-        let first = rules.find(|(_, rule)| rule.domains.contains(self.domain_id, self.domain_tag));
+        let rules = self.grant.rules.iter().enumerate();
+        let mut rules = rules.filter(|(_, rule)| rule.domains.contains(self.domain_id, self.domain_tag));
         let what = format!("participants in domain {}{}", self.domain_id, with_tag(self.domain_tag));
         let domains = format!("<id>{}</id>{}", self.domain_id, tag_element(self.domain_tag));
         let remedy = format!("add an <allow_rule> with <domains>{domains}</domains>");
-        match first {
-            Some((_, rule)) if rule.effect == Effect::Allow => Ok(Grounds::Allowed(rule.at)),
-            Some((index, rule)) if rule.is_about_the_domain() => Err(self.denied_by(index, rule, &what, remedy)),
-            _ => self.by_default(&what, remedy),
+        let first = rules.next();
+        if let Some((_, rule)) = first.filter(|(_, rule)| rule.effect == Effect::Allow) {
+            return Ok(Grounds::Allowed(rule.at));
+        }
+        // Rules that deny topics leave the domain to the next rule that denies it, or to the default.
+        let denying = first.into_iter().chain(rules).take_while(|(_, rule)| rule.effect == Effect::Deny);
+        match denying.into_iter().find(|(_, rule)| rule.is_about_the_domain()) {
+            Some((index, rule)) => Err(self.denied_by(index, rule, &what, remedy)),
+            None => self.by_default(&what, remedy),
         }
     }
 

@@ -216,7 +216,8 @@ fn joining_a_domain_needs_the_first_rule_for_it() {
     assert!(joins(&(deny_topic.clone() + &allow), 3).is_err(), "the default decides");
     assert!(joins(&(deny_topic + "<default>ALLOW</default>"), 3).is_ok());
     let deny_relay = rule("deny", "<relay><topics><topic>T</topic></topics></relay>");
-    assert!(joins(&(deny_relay + "<default>ALLOW</default>"), 3).is_ok());
+    assert!(joins(&(deny_relay.clone() + "<default>ALLOW</default>"), 3).is_ok());
+    assert!(joins(&(deny_relay + &deny + "<default>ALLOW</default>"), 3).is_err(), "a later rule denies the domain");
     assert!(joins(&(deny + "<default>ALLOW</default>"), 3).is_err());
     assert!(joins("<default>ALLOW</default>", 3).is_ok());
     let denial = joins("<default>DENY</default>", 3).unwrap_err().to_string();

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn samples_of_a_path_that_has_become_slower_than_their_lifespan_expire() {
         let mut reader = Observer::default();
-        assert!(reader.rest_ms(BEGIN_MS, BEGIN_MS - 10) > 0);
+        assert!(reader.rest_ms(BEGIN_MS - 5_000, BEGIN_MS - 5_010) > 0);
         for at in (BEGIN_MS + 1_000..BEGIN_MS + 60_000).step_by(500) {
             assert_eq!(reader.rest_ms(at, at - 3_000), 0, "at {at}");
         }
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn step_back_that_no_source_timestamp_shows_is_noticed_after_a_lifespan() {
+    fn step_back_that_no_source_timestamp_shows_is_noticed_after_ten_seconds() {
         let mut reader = Observer { wall_offset_ms: 5 * HOUR_MS, ..Observer::default() };
         reader.rest_ms(BEGIN_MS, BEGIN_MS);
         // The clock was set back by an hour, and no sample came for two.
         let begin = BEGIN_MS + 2 * HOUR_MS;
-        let rests: Vec<u64> = (begin..begin + 4_000).step_by(100).map(|at| reader.rest_ms(at, at - HOUR_MS)).collect();
-        assert_eq!(rests.iter().filter(|rest| **rest == 0).count(), 20, "{rests:?}");
-        assert!(rests[20..].iter().all(|rest| *rest > 1_990), "{rests:?}");
+        let rests: Vec<u64> = (begin..begin + 14_000).step_by(100).map(|at| reader.rest_ms(at, at - HOUR_MS)).collect();
+        assert_eq!(rests.iter().filter(|rest| **rest == 0).count(), 100, "{rests:?}");
+        assert!(rests[100..].iter().all(|rest| *rest > 1_990), "{rests:?}");
     }
 
     #[test]

@@ -174,7 +174,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// LIFESPAN: readers drop a sample this long after it was written. The default is infinite.
+    /// LIFESPAN: readers drop a sample this long after it was written, or after its arrival where the wall clocks of
+    /// writer and reader differ by more. The default is infinite.
     pub fn lifespan(mut self, duration: Duration) -> Self {
         self.qos.lifespan.duration = duration.into();
         self

@@ -250,7 +250,7 @@ impl Stage {
             Change { kind: ChangeKind::Alive, instance: KEY, source_timestamp, payload: Payload::copy_of(&payload) }
         });
         if self.plan.topics[topic].expires() {
-            // It may have waited for room for longer than it is valid.
+            // The sample may have waited for room for longer than its LIFESPAN.
             change.source_timestamp = self.world.wall_of(node);
         }
         let bytes = change.payload.len() as u64;

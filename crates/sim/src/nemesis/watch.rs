@@ -79,7 +79,7 @@ impl Watch {
         let is_named = if reader.unacknowledged > writer.unsent() {
             reader.stall.is_some_and(|stall| stall.reader == reader.reader) && self.reported.contains(&pair)
         } else {
-            // It lacks nothing that was sent: others hold up its samples.
+            // The reader lacks nothing that was sent: other readers hold up its samples.
             let is_behind =
                 |other: &ReaderProgress| other.reader != reader.reader && other.delays_others && other.stall.is_some();
             writer.held_back() == Some(HeldBack::Acknowledgements) && readers.iter().any(is_behind)

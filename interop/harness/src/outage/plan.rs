@@ -6,6 +6,9 @@ use super::fault::{Kind, Outage};
 use crate::error::{Error, Result};
 use crate::peer::Program;
 
+/// The longest outage of the short plan, in seconds.
+const QUICK_MAX_S: u64 = 30;
+
 /// Finds the program of a peer.
 type Find = fn() -> Result<Program>;
 
@@ -64,7 +67,7 @@ fn lengths_s(kind: Kind, is_quick: bool) -> &'static [u64] {
         Kind::KillWriter | Kind::KillReader => &[1, 15],
         Kind::MoveWriter | Kind::MoveReader => &[0],
     };
-    if is_quick { &all[..all.len().min(2)] } else { all }
+    if is_quick { &all[..all.iter().take_while(|s| **s <= QUICK_MAX_S).count()] } else { all }
 }
 
 /// The outages of the table, in its order.
@@ -76,7 +79,7 @@ pub fn outages(is_quick: bool) -> Vec<Outage> {
 
 #[cfg(test)]
 mod tests {
-    use super::{outages, pairs, parse_pairs};
+    use super::{QUICK_MAX_S, outages, pairs, parse_pairs};
 
     #[test]
     fn every_vendor_is_paired_in_both_directions_and_with_itself() {
@@ -100,6 +103,7 @@ mod tests {
         let (quick, full) = (outages(true), outages(false));
         assert!(quick.iter().all(|outage| full.contains(outage)));
         assert!(quick.len() < full.len());
+        assert!(quick.iter().all(|outage| outage.length.as_secs() <= QUICK_MAX_S));
         assert!(full.iter().all(|outage| quick.iter().any(|other| other.kind == outage.kind)));
     }
 }

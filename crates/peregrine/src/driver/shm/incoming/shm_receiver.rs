@@ -20,7 +20,7 @@ use crate::shared_memory::NoSharedMemory;
 /// Maximum number of samples that are taken before their readers are notified.
 const BATCH: usize = 64;
 
-/// Maximum number of calls of [`ShmReceiver::take`] before messages of writers are handled.
+/// Maximum number of calls of [`ShmReceiver::take`] before messages of writers and ends of channels are handled.
 const TAKES_BETWEEN_MESSAGES: usize = 16;
 
 impl ShmReceiver {

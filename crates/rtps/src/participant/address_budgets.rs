@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     fn locator(host: u32, port: u16) -> Locator {
-        Locator::from(core::net::SocketAddr::from((core::net::Ipv4Addr::from(host), port)))
+        Locator::from(core::net::SocketAddr::from((Ipv4Addr::from(host), port)))
     }
 
     fn is_same(a: &Arc<AddressBudget>, b: &Arc<AddressBudget>) -> bool {

@@ -206,14 +206,12 @@ fn forged_change_of_policies_is_taken_back() {
 /// No writer changes its type: a reader keeps its place for the true announcement.
 #[test]
 fn writer_with_a_forged_type_may_return_and_one_in_another_partition_may_not() {
-    let changes: [(fn(&mut PublicationData), bool); 2] = [
-        (|data| data.type_name = "Other".into(), true),
-        (|data| data.publisher.partition = Partition(vec!["elsewhere".to_string()]), false),
-    ];
-    for (change, expected) in changes {
+    let announcement = publication(2, 1, "topic");
+    let [mut of_type, mut of_partition] = [announcement.clone(), announcement];
+    of_type.type_name = "Other".into();
+    of_partition.publisher.partition = Partition(vec!["elsewhere".to_string()]);
+    for (changed, expected) in [(of_type, true), (of_partition, false)] {
         let mut domain = pair();
-        let mut changed = publication(2, 1, "topic");
-        change(&mut changed);
         domain.hear(1, &announced(&changed, 2));
         let events = domain.events(1);
         let may_return = events.iter().find_map(|event| match event {

@@ -58,8 +58,8 @@ impl UnpaidBytes {
         self.bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes so many bytes, also those that are not there: at most as many again as the budget has, so that an answer of
-    /// any length delays the next ones by a bounded time.
+    /// Takes so many bytes, also those that are not there: at most as many again as the budget has, so that an answer
+    /// of any length delays the next ones by a bounded time.
     pub(crate) fn take(&self, bytes: usize) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.update(|left| left.saturating_sub(bytes).max(-self.max));

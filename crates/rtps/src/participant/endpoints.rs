@@ -609,7 +609,7 @@ impl Participant {
         if let Some(local) = self.readers.get_mut(&reader.entity).filter(|_| reader.prefix == own) {
             let was_matched = local.matched.remove(&writer);
             if was_matched {
-                // An endpoint that gives way to another one may get its place again, and a false statement is taken back.
+                // An endpoint that gives way to another one may get its place again. A false statement is taken back.
                 let may_return = matches!(reason, NonMatch::TooManyMatches { .. }) || reason.is_of_lasting_property();
                 let reader = reader.entity;
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader, writer, may_return });

@@ -392,8 +392,8 @@ impl Writer {
         }
     }
 
-    /// A thread waits for acknowledgements: a first request that is not answered is repeated soon. A reader without room
-    /// has answered.
+    /// A thread waits for acknowledgements: a first request that is not answered is repeated soon. A reader without
+    /// room has answered.
     pub(super) fn expedite_answers(&mut self, now: Instant) {
         self.flow.expedite_heartbeat(now);
         let soon = now + RETRY_MIN;

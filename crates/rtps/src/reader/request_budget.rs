@@ -18,7 +18,7 @@ pub(super) struct RequestBudget {
 /// Whether a request may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Charged {
-    /// It may, and is charged.
+    /// The request may leave, and the writer is charged for it.
     Paid,
     /// The writer has used up its budget.
     BeyondWriter,

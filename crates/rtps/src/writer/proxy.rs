@@ -380,7 +380,7 @@ impl ReaderProxy {
         self.ask_again_at.get()
     }
 
-    /// It was sent a request, and is late from this time on, unless it owes an earlier answer.
+    /// The reader was sent a request, and is late from this time on, unless it owes an earlier answer.
     pub(super) fn await_answer(&mut self, late_from: Instant) {
         if self.asked_below.get().is_some_and(|below| self.acknowledged_below < below) {
             self.ask_again_at.set_if_none(late_from);

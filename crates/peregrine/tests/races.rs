@@ -197,7 +197,8 @@ fn last_of_concurrent_changes_of_policies_holds_here_and_at_the_peer() {
         await_later,
         || [topic.qos().topic_data.0, of_writer().topic_data.0],
     );
-    // Announcements of participants are repeated, and no later one shows that all have come.
+    // Announcements of participants are repeated, and no later one shows that all have come. The threads send outside
+    // the lock: the announcement that was overtaken has no effect at the peer.
     let known = || there.discovered_participants().into_iter().find(|known| known.prefix == here.guid().prefix);
     change_concurrently(
         |value| here.set_qos(ParticipantQos { user_data: UserData(value), ..here.qos() }),

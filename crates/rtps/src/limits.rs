@@ -268,6 +268,10 @@ pub const TERMS_QUESTION_DOUBLINGS: u32 = 6;
 /// shows that an impostor has said goodbye.
 pub const GOODBYE_SILENCE: Span = Span::from_millis(200);
 
+/// How long after a new announcement of a participant one with a lower number counts as outdated. A participant that
+/// has restarted under its former GUID prefix numbers its announcements from one again: it is believed after this time.
+pub const OVERTAKEN_WITHIN: Span = Span::from_millis(200);
+
 /// How long after a change of its endpoints a participant is asked whether that is true, and after a question without
 /// an answer again. All changes until then share the question.
 pub const QUESTION_AFTER: Span = Span::from_millis(200);

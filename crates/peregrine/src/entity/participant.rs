@@ -67,8 +67,8 @@ impl DomainParticipant {
         qos::check_participant(&qos)?;
         let mut state = self.inner.lock();
         let core = &self.inner.core;
-        // The lock of the policies is held, so that two threads announce their changes in the order in which they made
-        // them.
+        // The lock of the policies is held, so that two threads number the announcements of their changes in the order
+        // in which they made them. Their datagrams may overtake each other.
         let mut locked = core.lock();
         if locked.is_closing() {
             return Err(Error::AlreadyDeleted);

@@ -86,6 +86,13 @@ impl Participant {
         self.announcer.next = now;
     }
 
+    /// Announces changed policies immediately, and then repeats the burst: one datagram may get lost or arrive after an
+    /// earlier one.
+    pub(super) fn announce_change(&mut self, now: Instant, wall: Timestamp) {
+        self.announcer.sent = 0;
+        self.announce(now, wall);
+    }
+
     /// Announces to all participants immediately, unless the announcer is silent, and then repeats the burst: a new
     /// path often loses datagrams.
     pub(super) fn announce_afresh(&mut self, now: Instant, wall: Timestamp) {
@@ -178,6 +185,7 @@ impl Participant {
         if self.ignored.contains(&found.guid()) {
             return;
         }
+        let mut is_outdated = false;
         match self.remotes.get_mut(&sender) {
             // Any host could have sent it in the name of an authenticated participant.
             Some(remote) if remote.is_authenticated() => {
@@ -189,6 +197,11 @@ impl Participant {
                     self.answer_other_addresses(rx, &found);
                 }
             }
+            Some(remote) if remote.has_overtaken(rx.now, data.sequence_number, &found) => {
+                remote.renew(rx.now);
+                self.count_fault(sender, Fault::Outdated);
+                is_outdated = true;
+            }
             Some(_) => {
                 if !self.hear_again(rx, found) {
                     return;
@@ -196,7 +209,10 @@ impl Participant {
             }
             None => match self.parked.left(sender).map(|left| rx.now.since(left.at)) {
                 // The goodbye has overtaken this announcement, or an impostor has said it: then more will come.
-                Some(silence) if silence <= GOODBYE_SILENCE => return,
+                Some(silence) if silence <= GOODBYE_SILENCE => {
+                    self.count_fault(sender, Fault::Outdated);
+                    return;
+                }
                 Some(_) => {
                     // Its addresses before the goodbye are tried first: an impostor may announce others.
                     if self.restore_left(rx, sender) && !self.hear_again(rx, found) {
@@ -218,7 +234,12 @@ impl Participant {
             self.verify(rx.now, sender);
         }
         self.ask_unheard_writers(rx.now, sender);
-        self.weigh_summaries(rx, sender, summaries);
+        if !is_outdated {
+            if let Some(remote) = self.remotes.get_mut(&sender) {
+                remote.note_announced_number(rx.now, data.sequence_number);
+            }
+            self.weigh_summaries(rx, sender, summaries);
+        }
         if let Some(at) = self.remotes.get(&sender).map(|remote| remote.lease_until()) {
             self.expect_lease_end(at);
         }

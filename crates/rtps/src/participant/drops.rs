@@ -33,6 +33,8 @@ pub struct Drops {
     pub foreign_domain: u64,
     /// Announcements in the name of a participant other than their sender.
     pub forged: u64,
+    /// Announcements of participants that arrived behind a later one of the same participant, or behind its goodbye.
+    pub outdated: u64,
     /// Announcements without protection that contradict an authenticated participant.
     pub unauthenticated: u64,
     /// Participants and endpoints not stored for lack of room.
@@ -69,6 +71,7 @@ pub(super) enum Fault {
     DiscoveryMalformed,
     ForeignDomain,
     Forged,
+    Outdated,
     Unauthenticated,
     NoRoom,
     HeldBack,
@@ -90,6 +93,7 @@ impl Drops {
             Fault::DiscoveryMalformed => &mut self.discovery_malformed,
             Fault::ForeignDomain => &mut self.foreign_domain,
             Fault::Forged => &mut self.forged,
+            Fault::Outdated => &mut self.outdated,
             Fault::Unauthenticated => &mut self.unauthenticated,
             Fault::NoRoom => &mut self.no_room,
             Fault::HeldBack => &mut self.held_back,
@@ -111,6 +115,7 @@ impl Drops {
         self.discovery_malformed += other.discovery_malformed;
         self.foreign_domain += other.foreign_domain;
         self.forged += other.forged;
+        self.outdated += other.outdated;
         self.unauthenticated += other.unauthenticated;
         self.no_room += other.no_room;
         self.held_back += other.held_back;

@@ -410,7 +410,7 @@ impl Participant {
     /// Changes the policies of the participant, and announces them at once.
     pub fn set_qos(&mut self, now: Instant, wall: Timestamp, qos: ParticipantQos) {
         self.config.qos = qos;
-        self.announce(now, wall);
+        self.announce_change(now, wall);
     }
 
     /// The announcement of a remote writer.

@@ -13,11 +13,12 @@ use crate::discovery::data::{
 use crate::id::EntityId;
 use crate::limits::{
     ANSWER_CREDIT_FACTOR, ANSWER_CREDIT_MAX, HANDSHAKE_CREDIT_FACTOR, HANDSHAKE_CREDIT_MAX, MEMORY_PER_PARTICIPANT_MAX,
-    SHOWN_ADDRESSES_MAX,
+    OVERTAKEN_WITHIN, SHOWN_ADDRESSES_MAX,
 };
 use crate::locator::{Locator, Source};
 use crate::memory_account::MemoryAccount;
 use crate::rare::Rare;
+use crate::seq::SequenceNumber;
 use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::writer::OwedAnswers;
@@ -26,7 +27,7 @@ use super::answer_budget::AnswerBudgets;
 use super::answer_repetitions::AnswerRepetitions;
 use super::drops::Drops;
 use super::inventory::Inventory;
-use super::new_terms::NewTerms;
+use super::new_terms::{NewTerms, are_same};
 use super::origin::Origin;
 use super::paths::{Path, Paths};
 use super::process_end::ProcessEnd;
@@ -67,6 +68,8 @@ pub(super) struct RemoteParticipant {
     pub(super) memory: Arc<MemoryAccount>,
     /// The acknowledgements that its readers owe.
     pub(super) owed_answers: Arc<OwedAnswers>,
+    /// The number of its last announcement, and when the first one with this number came.
+    pub(super) announced: Option<(SequenceNumber, Instant)>,
     /// When the last announcement was sent to it alone.
     pub(super) answered_at: Option<Instant>,
     pub(super) answer_repetitions: AnswerRepetitions,
@@ -125,6 +128,7 @@ impl RemoteParticipant {
             drops: Rare::default(),
             memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX)),
             owed_answers: Arc::default(),
+            announced: None,
             answered_at: None,
             answer_repetitions: AnswerRepetitions::default(),
             relocation: Relocation::default(),
@@ -227,6 +231,24 @@ impl RemoteParticipant {
         let Some(rest) = self.credit_bytes.checked_sub(bytes) else { return false };
         self.credit_bytes = rest;
         true
+    }
+
+    /// Whether a later announcement has overtaken this one with its number. Datagrams overtake each other on their way,
+    /// and so do those of two threads of the sender. An impostor may number as it likes: the number does not decide
+    /// between contradictory terms, nor while the addresses are in doubt.
+    pub(super) fn has_overtaken(&self, now: Instant, number: SequenceNumber, found: &ParticipantData) -> bool {
+        let is_doubtful = self.doubt.is_some() || self.new_terms.is_some();
+        !is_doubtful
+            && are_same(&self.data, found)
+            && self.announced.is_some_and(|(last, at)| number < last && now.since(at) <= OVERTAKEN_WITHIN)
+    }
+
+    /// Notes the number of an announcement that is believed. Those before the participant is verified do not count: an
+    /// impostor may have been faster than the participant.
+    pub(super) fn note_announced_number(&mut self, now: Instant, number: SequenceNumber) {
+        if self.is_trusted() && self.announced.is_none_or(|(last, _)| last != number) {
+            self.announced = Some((number, now));
+        }
     }
 
     /// When it counts as gone, if nothing more is heard of it.

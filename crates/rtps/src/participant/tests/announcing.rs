@@ -1,6 +1,7 @@
 //! The times of a participant's announcements.
 
 use super::*;
+use crate::limits::OVERTAKEN_WITHIN;
 
 fn times(host: u32) -> Vec<u64> {
     let mut domain = Domain::of(&[host]);
@@ -34,6 +35,61 @@ fn announcement_on_request_is_sent_at_once() {
     domain.at(1).announce_soon(now);
     domain.tick();
     assert_eq!(domain.sent.len(), before + 1);
+}
+
+/// Policies with this user data.
+fn user_data(value: u8) -> ParticipantQos {
+    ParticipantQos { user_data: UserData(vec![value]), ..ParticipantQos::default() }
+}
+
+/// Two participants that know each other. Host 2 has changed its policies since its returned announcement, and host 1
+/// knows the change.
+fn pair_with_former_announcement() -> (Domain, Vec<u8>) {
+    let mut domain = pair_that_knows_each_other();
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(2).set_qos(now, wall, user_data(1));
+    domain.run(PERIOD);
+    let former = domain.at(2).announcement(wall, None);
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(2).set_qos(now, wall, user_data(2));
+    domain.run_until_idle();
+    assert_eq!(known_user_data(&mut domain), [2]);
+    (domain, former)
+}
+
+fn known_user_data(domain: &mut Domain) -> Vec<u8> {
+    domain.at(1).remote_participant(&prefix(2)).unwrap().user_data.0.clone()
+}
+
+#[test]
+fn announcement_that_a_later_one_has_overtaken_has_no_effect_and_is_counted() {
+    let (mut domain, former) = pair_with_former_announcement();
+    domain.hear_from(1, address(2, 7410), &former);
+    assert_eq!(known_user_data(&mut domain), [2]);
+    assert_eq!(domain.counters(1).drops.outdated, 1);
+}
+
+#[test]
+fn lower_number_is_believed_once_no_datagram_can_be_that_late() {
+    let (mut domain, former) = pair_with_former_announcement();
+    domain.cut = true;
+    domain.run(OVERTAKEN_WITHIN + Span::from_millis(1));
+    domain.hear_from(1, address(2, 7410), &former);
+    assert_eq!(known_user_data(&mut domain), [1]);
+    assert_eq!(domain.counters(1).drops.outdated, 0);
+}
+
+#[test]
+fn changed_policies_reach_peer_before_next_period_although_datagrams_are_lost() {
+    let mut domain = pair_that_knows_each_other();
+    domain.run(PERIOD.times(3));
+    let (now, wall) = (domain.now, domain.wall());
+    domain.cut = true;
+    domain.at(2).set_qos(now, wall, user_data(1));
+    domain.run_until_idle();
+    domain.cut = false;
+    domain.run(ANNOUNCEMENT_BURST_INTERVAL);
+    assert_eq!(known_user_data(&mut domain), [1]);
 }
 
 /// How many endpoints each message of host 1 announces, in the order of the messages.

@@ -243,8 +243,8 @@ impl RemoteParticipant {
             && self.announced.is_some_and(|(last, at)| number < last && now.since(at) <= OVERTAKEN_WITHIN)
     }
 
-    /// Notes the number of an announcement that is believed. Those before the participant is verified do not count: an
-    /// impostor may have been faster than the participant.
+    /// Notes the number of an announcement that is believed. The number counts only once the participant is
+    /// verified: an impostor may have announced itself first.
     pub(super) fn note_announced_number(&mut self, now: Instant, number: SequenceNumber) {
         if self.is_trusted() && self.announced.is_none_or(|(last, _)| last != number) {
             self.announced = Some((number, now));

@@ -19,11 +19,11 @@ pub use peregrine_rtps::reader::SampleLostReason;
 
 use crate::{Guid, InstanceHandle};
 pub use cache::{CacheEventCount, ReliableWriterCacheChangedStatus, Watermarks};
-pub(crate) use delivery::explain;
 pub use delivery::{
     DeliveryStalledStatus, HeldBack, ReaderProgress, ReliableReaderActivityChangedStatus, Stall, StallCause,
     WriterStatus,
 };
+pub(crate) use delivery::{explain, explain_hold};
 pub use reader::{MissingSample, ReaderStatus};
 
 /// A set of statuses.

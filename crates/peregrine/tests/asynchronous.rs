@@ -2,13 +2,15 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{PATIENCE, Reading, config, polled};
+use common::{PATIENCE, Reading, config, eventually, polled};
 use peregrine::qos::{Limit, ResourceLimits, Span};
+use peregrine::status::{DeliveryStalledStatus, HeldBack, StatusMask};
 use peregrine::{
-    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, Error, FlowController, PublishMode,
-    TokenBucketConfig,
+    DataReader, DataWriter, DataWriterListener, DdsType, DomainConfig, DomainParticipant, Error, FlowController,
+    PublishMode, TokenBucketConfig,
 };
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -161,13 +163,13 @@ fn write_waits_for_room_but_not_for_the_network() {
         // The flow controller permits the first sample.
         writer.write(&Reading::new(1, 0)).unwrap();
         expect(&reader, [Reading::new(1, 0)]);
-        common::eventually("its place is free", || {
+        eventually("its place is free", || {
             participant.poll(Duration::ZERO);
             writer.wait_for_acknowledgments(Duration::ZERO).is_ok()
         });
         // The next sample is packed and waits for the controller; three more wait behind it.
         writer.write(&Reading::new(1, 1)).unwrap();
-        common::eventually("it is taken from the queue", || {
+        eventually("it is taken from the queue", || {
             participant.poll(Duration::ZERO);
             writer.counters().samples_sent == 2
         });
@@ -226,4 +228,37 @@ fn keep_last_replaces_queued_samples() {
     assert!(reader.wait_and_take(PATIENCE).is_ok());
     assert!(writer.counters().samples_sent <= 2, "one has left, one waits for the controller");
     assert!(reader.take_next().unwrap().is_none());
+}
+
+/// Notes the stalls that a listener of a writer gets.
+#[derive(Default)]
+struct Stalls(Mutex<Vec<DeliveryStalledStatus>>);
+
+impl DataWriterListener<Block> for Stalls {
+    fn on_delivery_stalled(&self, _: &DataWriter<Block>, status: DeliveryStalledStatus) {
+        self.0.lock().unwrap().push(status);
+    }
+}
+
+#[test]
+fn samples_that_flow_controller_holds_back_for_a_second_are_reported_until_no_reader_waits_for_them() {
+    for by_messages in [true, false] {
+        let participant = participant(136, config().with_same_process(!by_messages).with_shared_memory(false));
+        let (writer, reader) = pair::<Block>(&participant, hardly_any(), false, 10);
+        let stalls = Arc::new(Stalls::default());
+        writer.set_listener(Some(Arc::clone(&stalls) as _), StatusMask::DELIVERY_STALLED);
+        for number in 0..3 {
+            writer.write(&Block::new(number, 40_000)).unwrap();
+        }
+        eventually("the listener is notified", || !stalls.0.lock().unwrap().is_empty());
+        let begun = stalls.0.lock().unwrap()[0];
+        assert_eq!((begun.total_count, begun.held_back), (1, Some(HeldBack::FlowController)));
+        assert_eq!((begun.current_count, begun.last), (0, None), "no reader is the cause");
+        assert!(writer.status().held_back_for >= Some(Duration::from_secs(1)));
+        drop(reader);
+        eventually("the listener is notified of the end", || {
+            stalls.0.lock().unwrap().last().is_some_and(|status| status.held_back.is_none())
+        });
+        assert_eq!((writer.status().held_back, writer.status().held_back_for), (None, None));
+    }
 }

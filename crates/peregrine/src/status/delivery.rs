@@ -54,7 +54,8 @@ impl ReliableReaderActivityChangedStatus {
     }
 }
 
-/// DELIVERY_STALLED: the number of readers that stall delivery. Not part of DDS 1.4.
+/// DELIVERY_STALLED: the number of readers that stall delivery, and whether samples are held back by something else. Not
+/// part of DDS 1.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeliveryStalledStatus {
     /// Number of stalls since the writer was created.
@@ -67,13 +68,25 @@ pub struct DeliveryStalledStatus {
     pub current_count_change: i32,
     /// The last stall, as it was when it was noticed.
     pub last: Option<Stall>,
+    /// Set while an asynchronous writer has held samples back for a second although its readers do not stall delivery.
+    /// Counts as a stall in `total_count`.
+    pub held_back: Option<HeldBack>,
 }
 
 impl DeliveryStalledStatus {
-    pub(crate) fn began(&mut self, stall: Stall) {
+    pub(crate) const fn began(&mut self, stall: Stall) {
+        self.count();
+        self.last = Some(stall);
+    }
+
+    pub(crate) const fn held_back(&mut self, cause: HeldBack) {
+        self.count();
+        self.held_back = Some(cause);
+    }
+
+    const fn count(&mut self) {
         self.total_count = self.total_count.saturating_add(1);
         self.total_count_change = self.total_count_change.saturating_add(1);
-        self.last = Some(stall);
     }
 
     pub(crate) fn set_current(&mut self, readers: usize) {
@@ -96,6 +109,18 @@ fn count(readers: usize) -> u32 {
 
 fn difference(before: u32, after: u32) -> i32 {
     i32::try_from(i64::from(after) - i64::from(before)).unwrap_or(if after > before { i32::MAX } else { i32::MIN })
+}
+
+/// The explanation of samples that are held back in a log line, and the remedy.
+pub(crate) const fn explain_hold(cause: HeldBack) -> &'static str {
+    match cause {
+        HeldBack::FlowController => {
+            "more is written than the flow controller releases, or other writers that share it go first; raise its rate, \
+             or write less"
+        }
+        HeldBack::SendQueue => "the sockets take less than is written; check the network interface, or write less",
+        _ => "readers have not acknowledged enough of what was sent",
+    }
 }
 
 /// The explanation of a stall in a log line, and the remedy.

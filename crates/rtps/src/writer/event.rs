@@ -3,7 +3,7 @@
 use crate::id::{Guid, KeyHash};
 use crate::time::Span;
 
-use super::lag::Stall;
+use super::lag::{HeldBack, Stall};
 
 /// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,18 @@ pub enum WriterEvent {
         /// The reader.
         reader: Guid,
         /// How long delivery stalled.
+        lasted: Span,
+    },
+    /// An asynchronous writer has held samples back for a second, although its readers do not stall delivery.
+    HeldBack {
+        /// Why.
+        cause: HeldBack,
+        /// For how long.
+        lasting: Span,
+    },
+    /// Samples are no longer held back for a second.
+    HoldEnded {
+        /// How long they were.
         lasted: Span,
     },
     /// A count of [`Writer::cache_status`](super::Writer::cache_status) has changed.
@@ -49,6 +61,6 @@ pub enum WriterTimer {
     Retention,
     /// The next burst of history for a late joiner that never acknowledges is due.
     History,
-    /// A reader may stall delivery.
+    /// A reader may stall delivery, or samples may be held back.
     Stall,
 }

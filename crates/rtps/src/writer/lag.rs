@@ -79,6 +79,9 @@ pub struct WriterStatus {
     pub unsent: u64,
     /// Why it has not sent them; `None` if there are none.
     pub held_back: Option<HeldBack>,
+    /// How long an asynchronous writer has held samples back at least. `None` if it holds none, and for synchronous
+    /// writers: the call that writes waits there, and its error names the cause.
+    pub held_back_for: Option<Duration>,
     /// The matched reliable readers that acknowledge.
     pub readers: Vec<ReaderProgress>,
 }
@@ -167,7 +170,8 @@ mod tests {
             }),
         };
         let idle = ReaderProgress { stall: None, ..progress(3, 0) };
-        let status = WriterStatus { unsent: 0, held_back: None, readers: vec![progress(1, 2), idle, progress(2, 5)] };
+        let readers = vec![progress(1, 2), idle, progress(2, 5)];
+        let status = WriterStatus { unsent: 0, held_back: None, held_back_for: None, readers };
         assert_eq!(
             status.stalls().iter().map(|stall| stall.reader).collect::<Vec<_>>(),
             [reader_guid(2), reader_guid(1)]

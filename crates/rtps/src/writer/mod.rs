@@ -19,6 +19,7 @@ mod flow;
 mod group;
 mod hand_over;
 mod hand_over_state;
+mod hold;
 mod kept;
 mod kept_limits;
 mod lag;
@@ -75,6 +76,7 @@ use cork_state::Cork;
 use flow::{Answers, Flow, InFlight};
 use group::{Group, send_new};
 use hand_over_state::HandOverQueue;
+use hold::Hold;
 use kept_limits::Kept;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
@@ -106,6 +108,7 @@ pub struct Writer {
     next_push: Option<Instant>,
     /// When to look for readers that stall delivery.
     next_stall_check: Option<Instant>,
+    hold: Hold,
     /// The reader at which the last round of [serving](Self::serve_readers) stopped.
     next_served: usize,
     last_to_acknowledge: Witness,
@@ -147,6 +150,7 @@ impl Writer {
             release_at: None,
             next_push: None,
             next_stall_check: None,
+            hold: Hold::default(),
             next_served: 0,
             last_to_acknowledge: Witness::default(),
             may_have_inactive: false,
@@ -437,7 +441,9 @@ impl Writer {
         {
             self.hand_over.push_held(change);
         }
-        if !self.only_queues() && !self.corks_newest(now) {
+        if self.only_queues() {
+            self.observe_hold(now);
+        } else if !self.corks_newest(now) {
             self.send_held(now, usize::MAX);
         }
         Ok(number)
@@ -542,6 +548,7 @@ impl Writer {
             }
         }
         if self.next_to_send > first {
+            self.note_hold(now);
             self.start_retention(now);
             self.release_published();
         }

@@ -21,7 +21,12 @@ impl Writer {
     /// How far the readers are, and what holds up samples.
     #[must_use]
     pub fn status(&self, now: Instant) -> WriterStatus {
-        WriterStatus { unsent: self.unsent(), held_back: self.held_back(), readers: self.progress(now).collect() }
+        WriterStatus {
+            unsent: self.unsent(),
+            held_back: self.held_back(),
+            held_back_for: self.held_back_for(now).map(Into::into),
+            readers: self.progress(now).collect(),
+        }
     }
 
     /// How far each matched reliable reader is that acknowledges.
@@ -52,17 +57,19 @@ impl Writer {
     /// Why there are [unsent](Self::unsent) samples; `None` if there are none.
     #[must_use]
     pub fn held_back(&self) -> Option<HeldBack> {
-        if self.unsent() == 0 {
-            return None;
-        }
+        (self.unsent() > 0).then(|| self.cause_of_hold())
+    }
+
+    /// Why the next sample has not been sent.
+    pub(super) fn cause_of_hold(&self) -> HeldBack {
         let next = self.history.next_from(self.next_to_send).map_or(0, |change| change.payload.len());
-        Some(if self.cork.holds || self.flow.is_closed(self.in_flight(), next) {
+        if self.cork.holds || self.flow.is_closed(self.in_flight(), next) {
             HeldBack::Acknowledgements
         } else if self.config.asynchronous {
             HeldBack::FlowController
         } else {
             HeldBack::SendQueue
-        })
+        }
     }
 
     /// How many matched reliable readers that acknowledge are active, and how many are not: see
@@ -122,7 +129,8 @@ impl Writer {
         }
     }
 
-    /// Reports the readers that have lagged for [`STALL_AFTER`] and those whose stall has ended, and sets the timer.
+    /// Reports the readers that have lagged for [`STALL_AFTER`] and those whose stall has ended, and samples that are
+    /// held back for as long, and sets the timer.
     #[cold]
     pub(super) fn report_stalls(&mut self, now: Instant) {
         let sent = self.sent_below();
@@ -148,7 +156,8 @@ impl Writer {
             let give_up_at = reader.lag.give_up_at(self.config.inactive_without_progress);
             next = [next, reader.lag.report_at(), look_again_at, give_up_at].into_iter().flatten().min();
         }
-        self.next_stall_check = next;
+        self.report_hold(now);
+        self.next_stall_check = [next, self.hold.look_at(now)].into_iter().flatten().min();
     }
 
     /// Looks at the readers that lag: gives up those that have lagged for too long, reports stalls, and goes on without

@@ -17,6 +17,7 @@ mod floods;
 mod floods_of_many;
 mod forged;
 mod gone;
+mod held_back;
 mod inactive;
 mod inline_qos;
 mod kept;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Span;
-use peregrine_rtps::writer::Stall;
+use peregrine_rtps::writer::{HeldBack, Stall};
 use tracing::Level;
 
 use super::writer::{WriterCore, WriterState};
 use crate::driver::base::clock::now;
 use crate::driver::base::user_code::log;
-use crate::status::{ReliableWriterCacheChangedStatus, StatusMask, WriterStatus, explain};
+use crate::status::{ReliableWriterCacheChangedStatus, StatusMask, WriterStatus, explain, explain_hold};
 
 impl WriterCore {
     /// See [`DataWriter::status`](crate::DataWriter::status).
@@ -71,6 +71,23 @@ impl WriterState {
         self.note_stalled_readers();
         let lasted = Duration::from(lasted);
         log(Level::INFO, move || tracing::info!(%writer, %reader, ?lasted, "delivery no longer stalls"));
+    }
+
+    pub(super) fn note_held_back(&mut self, writer: Guid, cause: HeldBack, lasting: Span) {
+        self.statuses.stalled.held_back(cause);
+        self.statuses.changed |= StatusMask::DELIVERY_STALLED;
+        let (unsent, lasting) = (self.writer.unsent(), Duration::from(lasting));
+        log(Level::WARN, move || {
+            let why = explain_hold(cause);
+            tracing::warn!(%writer, ?cause, ?lasting, unsent, "samples are held back: {why}");
+        });
+    }
+
+    pub(super) fn note_hold_end(&mut self, writer: Guid, lasted: Span) {
+        self.statuses.stalled.held_back = None;
+        self.statuses.changed |= StatusMask::DELIVERY_STALLED;
+        let lasted = Duration::from(lasted);
+        log(Level::INFO, move || tracing::info!(%writer, ?lasted, "samples are no longer held back"));
     }
 
     fn note_stalled_readers(&mut self) {

@@ -449,6 +449,8 @@ impl WriterCore {
                 }
                 WriterEvent::Stalled(stall) => guard.note_stall(writer, stall),
                 WriterEvent::StallEnded { reader, lasted } => guard.note_stall_end(writer, reader, lasted),
+                WriterEvent::HeldBack { cause, lasting } => guard.note_held_back(writer, cause, lasting),
+                WriterEvent::HoldEnded { lasted } => guard.note_hold_end(writer, lasted),
                 WriterEvent::CacheChanged => guard.statuses.changed |= StatusMask::RELIABLE_WRITER_CACHE_CHANGED,
                 WriterEvent::DeadlineMissed(instance) => {
                     guard.statuses.deadline_missed.count(instance);

@@ -6,12 +6,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selected};
+use crate::limits::STALL_AFTER;
 use crate::pair::{Pair, key, reader_guid, rough, writer_guid};
 use crate::payload::Payload;
 use crate::reader::{ReaderConfig, ReaderEvent};
 use crate::time::Span;
 use crate::vendor::VendorId;
-use crate::writer::{StallCause, WriterConfig};
+use crate::writer::{StallCause, WriterConfig, WriterTimer};
 
 const MESSAGE: usize = 1472;
 const MOMENT: Span = Span::from_millis(500);
@@ -228,6 +229,11 @@ fn hand_over_packs_no_message_and_sets_no_timer() {
         (0..10).for_each(|_| _ = pair.write(1, &[7; 100_000]));
         assert_eq!(pair.taken_numbers(0), Vec::from_iter(1..=10));
         assert!(pair.sent.is_empty() && pair.answered.is_empty());
+        if asynchronous {
+            // The timer that would find samples that no flow controller releases.
+            assert_eq!(pair.writer.poll_timeout().map(|(_, timer)| timer), Some(WriterTimer::Stall));
+            pair.run(STALL_AFTER);
+        }
         assert_eq!((pair.writer.poll_timeout(), pair.readers[0].poll_timeout()), (None, None));
         assert!(pair.writer.history().is_empty() && pair.writer.is_acknowledged(SequenceNumber(10)));
     }

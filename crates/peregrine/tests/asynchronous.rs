@@ -123,7 +123,7 @@ fn flush_sends_incomplete_batch() {
     for value in 0..10 {
         writer.write(&Reading::new(1, value)).unwrap();
     }
-    common::eventually("it is taken from the queue", || writer.counters().samples_sent == 10);
+    eventually("it is taken from the queue", || writer.counters().samples_sent == 10);
     writer.flush().unwrap();
     expect(&reader, (0..10).map(|value| Reading::new(1, value)));
 }
@@ -241,24 +241,30 @@ impl DataWriterListener<Block> for Stalls {
 }
 
 #[test]
-fn samples_that_flow_controller_holds_back_for_a_second_are_reported_until_no_reader_waits_for_them() {
-    for by_messages in [true, false] {
-        let participant = participant(136, config().with_same_process(!by_messages).with_shared_memory(false));
-        let (writer, reader) = pair::<Block>(&participant, hardly_any(), false, 10);
-        let stalls = Arc::new(Stalls::default());
-        writer.set_listener(Some(Arc::clone(&stalls) as _), StatusMask::DELIVERY_STALLED);
-        for number in 0..3 {
-            writer.write(&Block::new(number, 40_000)).unwrap();
-        }
-        eventually("the listener is notified", || !stalls.0.lock().unwrap().is_empty());
-        let begun = stalls.0.lock().unwrap()[0];
-        assert_eq!((begun.total_count, begun.held_back), (1, Some(HeldBack::FlowController)));
-        assert_eq!((begun.current_count, begun.last), (0, None), "no reader is the cause");
-        assert!(writer.status().held_back_for >= Some(Duration::from_secs(1)));
-        drop(reader);
-        eventually("the listener is notified of the end", || {
-            stalls.0.lock().unwrap().last().is_some_and(|status| status.held_back.is_none())
-        });
-        assert_eq!((writer.status().held_back, writer.status().held_back_for), (None, None));
-    }
+fn samples_that_flow_controller_holds_back_for_a_second_are_reported_until_they_are_sent() {
+    let participant = participant(136, config().with_same_process(false).with_shared_memory(false));
+    // One datagram at once, and one ten seconds later.
+    let period = Span::from_secs(10);
+    let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, bytes_per_token: 65_536, period };
+    let mode = asynchronous(FlowController::token_bucket(config).unwrap());
+    let (writer, reader) = pair::<Block>(&participant, mode, false, 10);
+    let stalls = Arc::new(Stalls::default());
+    writer.set_listener(Some(Arc::clone(&stalls) as _), StatusMask::DELIVERY_STALLED);
+    let first = Block::new(1, 1000);
+    writer.write(&first).unwrap();
+    expect(&reader, [first]);
+    let second = Block::new(2, 1000);
+    writer.write(&second).unwrap();
+    eventually("the listener is notified", || !stalls.0.lock().unwrap().is_empty());
+    let begun = stalls.0.lock().unwrap()[0];
+    assert_eq!((begun.total_count, begun.held_back), (1, Some(HeldBack::FlowController)));
+    assert_eq!((begun.current_count, begun.last), (0, None), "no reader is the cause");
+    let status = writer.status();
+    assert!(status.held_back_for >= Some(Duration::from_secs(1)), "{status:?}");
+    assert_eq!(status.held_back, Some(HeldBack::FlowController));
+    expect(&reader, [second]);
+    eventually("the listener is notified of the end", || {
+        stalls.0.lock().unwrap().last().is_some_and(|status| status.held_back.is_none())
+    });
+    assert_eq!((writer.status().held_back, writer.status().held_back_for), (None, None));
 }

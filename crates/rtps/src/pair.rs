@@ -257,6 +257,7 @@ impl Pair {
                 })
                 .collect();
             self.writer.reclaim(&mut batch);
+            self.writer.note_sent(self.now);
             for (to, bytes) in messages {
                 for locator in &to {
                     let address = locator.port as usize - 1000;

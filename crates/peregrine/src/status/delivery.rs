@@ -54,8 +54,8 @@ impl ReliableReaderActivityChangedStatus {
     }
 }
 
-/// DELIVERY_STALLED: the number of readers that stall delivery, and whether samples are held back by something else. Not
-/// part of DDS 1.4.
+/// DELIVERY_STALLED: the number of readers that stall delivery, and whether something else holds samples back. Not part
+/// of DDS 1.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeliveryStalledStatus {
     /// Number of stalls since the writer was created.

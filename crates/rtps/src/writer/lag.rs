@@ -77,7 +77,7 @@ pub struct ReaderProgress {
 pub struct WriterStatus {
     /// Samples that the writer has accepted and not sent yet.
     pub unsent: u64,
-    /// Why it has not sent them; `None` if there are none.
+    /// Why it has not sent them, or not all messages of the last ones; `None` if it has.
     pub held_back: Option<HeldBack>,
     /// How long an asynchronous writer has held samples back at least. `None` if it holds none, and for synchronous
     /// writers: the call that writes waits there, and its error names the cause.

@@ -20,6 +20,7 @@ mod group;
 mod hand_over;
 mod hand_over_state;
 mod hold;
+mod hold_state;
 mod kept;
 mod kept_limits;
 mod lag;
@@ -76,7 +77,7 @@ use cork_state::Cork;
 use flow::{Answers, Flow, InFlight};
 use group::{Group, send_new};
 use hand_over_state::HandOverQueue;
-use hold::Hold;
+use hold_state::Hold;
 use kept_limits::Kept;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
@@ -548,7 +549,6 @@ impl Writer {
             }
         }
         if self.next_to_send > first {
-            self.note_hold(now);
             self.start_retention(now);
             self.release_published();
         }

@@ -54,10 +54,12 @@ impl Writer {
         }
     }
 
-    /// Why there are [unsent](Self::unsent) samples; `None` if there are none.
+    /// Why there are [unsent](Self::unsent) samples, or messages of an asynchronous writer that have not been sent;
+    /// `None` if there are none.
     #[must_use]
     pub fn held_back(&self) -> Option<HeldBack> {
-        (self.unsent() > 0).then(|| self.cause_of_hold())
+        let waits = self.unsent() > 0 || self.config.asynchronous && self.is_backed_up();
+        waits.then(|| self.cause_of_hold())
     }
 
     /// Why the next sample has not been sent.

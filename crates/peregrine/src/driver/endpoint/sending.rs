@@ -105,6 +105,7 @@ impl WriterCore {
         turn.end();
         if outbox.is_sent() {
             guard.reclaim(&mut outbox);
+            guard.writer.note_sent(now());
         }
         let outcome = match next {
             Some(at) => PublishOutcome::At(at),

@@ -30,6 +30,7 @@ fn release_one(pair: &mut Pair) {
     pair.writer.publish(pair.now, 1);
     assert!(pair.writer.poll_transmit(&mut batch));
     pair.writer.reclaim(&mut batch);
+    pair.writer.note_sent(pair.now);
 }
 
 #[test]
@@ -121,4 +122,35 @@ fn reader_that_acknowledges_nothing_is_reported_in_place_of_the_samples_that_wai
     assert_eq!(pair.writer_events.iter().filter(|event| is_stall(event)).count(), 1);
     assert_eq!(reported(&mut pair), []);
     assert_eq!(pair.writer.status(pair.now).held_back, Some(HeldBack::Acknowledgements));
+}
+
+#[test]
+fn sample_whose_messages_the_driver_has_not_sent_is_held_back() {
+    let mut pair = pair_with_controller(false);
+    let mut batch = TransmitBatch::default();
+    pair.write(1, b"sample");
+    pair.writer.publish(pair.now, 1);
+    assert!(pair.writer.poll_transmit(&mut batch));
+    pair.run(Span::from_secs(2));
+    assert_eq!(reported(&mut pair).len(), 1);
+    let status = pair.writer.status(pair.now);
+    assert_eq!((status.unsent, status.held_back), (0, Some(HeldBack::FlowController)));
+    pair.writer.reclaim(&mut batch);
+    pair.writer.note_sent(pair.now);
+    pair.pump();
+    let reports = reported(&mut pair);
+    assert!(matches!(reports[..], [WriterEvent::HoldEnded { .. }]), "{reports:?}");
+}
+
+#[test]
+fn hold_ends_within_a_second_after_the_last_reader_has_left() {
+    let mut pair = pair_with_controller(true);
+    pair.write(1, b"sample");
+    pair.run(Span::from_secs(2));
+    assert_eq!(reported(&mut pair).len(), 1);
+    pair.writer.unmatch_reader(pair.now, reader_guid(0));
+    pair.run(STALL_AFTER);
+    let reports = reported(&mut pair);
+    assert!(matches!(reports[..], [WriterEvent::HoldEnded { .. }]), "{reports:?}");
+    assert_eq!(pair.writer.poll_timeout(), None);
 }

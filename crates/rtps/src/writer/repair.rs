@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::locator::Locator;
 use crate::seq::{FragmentNumberSet, SequenceNumber, SequenceNumberSet};
-use crate::time::{Instant, Span};
+use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
@@ -368,28 +368,29 @@ impl Writer {
         );
     }
 
-    /// Sets the HEARTBEAT timer after a request to all readers that count. The request does not put off the time at
-    /// which a reader is late with the answer to an earlier one: in a flow that requests with each sample, because one
-    /// reader is silent, the silence of another one would not be noticed.
+    /// Sets the HEARTBEAT timer after a request to all readers that count, by the one that is the first to be late. The
+    /// request does not put off the time at which a reader is late with the answer to an earlier one: in a flow that
+    /// requests with each sample, because one reader is silent, the silence of another one would not be noticed.
     pub(super) fn await_answers(&mut self, now: Instant) {
         let (first_min, puts_off) = (self.flow.first_wait_min(), self.flow.may_put_off(now));
-        let (mut newest, mut due): (Option<Span>, Option<Instant>) = (None, None);
-        for reader in self.readers.iter().filter(|r| r.counts() && r.is_messaged()) {
-            match reader.late_at().filter(|_| !(puts_off && reader.owed_answer.is_in_crowd(now))) {
-                Some(at) => due = Some(due.map_or(at, |due| due.min(at))),
-                None => newest = newest.max(Some(reader.patience_in_flow(first_min))),
-            }
-        }
-        let wait = newest.or(due.map(|at| at.since(now))).unwrap_or(Span::ZERO);
-        self.flow.record_heartbeat(now, wait, self.cork.is_on);
-        if let Some(at) = due {
-            self.flow.ask_by(at);
-        }
+        let sent_below = self.next_to_send;
+        self.flow.record_heartbeat(now, self.cork.is_on);
         let retry_min = self.flow.retry_min();
+        let mut due: Option<Instant> = None;
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
+            let is_in_crowd = puts_off && reader.owed_answer.is_in_crowd(now);
             let patience = reader.patience_in_flow(first_min).max(retry_min);
+            let at = match reader.late_at().filter(|_| !is_in_crowd) {
+                Some(at) => at,
+                None if is_in_crowd => now + patience.max(CROWD_LOOK_EVERY),
+                None => now + patience,
+            };
+            if reader.acknowledged_below < sent_below {
+                due = Some(due.map_or(at, |due| due.min(at)));
+            }
             reader.await_answer(now + patience);
         }
+        self.flow.ask_at(due.unwrap_or(now + retry_min));
     }
 
     /// A thread waits for acknowledgements: a first request that is not answered is repeated soon. A reader without

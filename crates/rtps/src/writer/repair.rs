@@ -214,9 +214,9 @@ impl Writer {
                 continue;
             }
             self.finish_group(now);
-            if let Some(requested) = requested {
-                self.repair(now, index, &requested);
-            } else if owed {
+            // A repair ends with a HEARTBEAT.
+            let is_repaired = requested.is_some_and(|requested| self.repair(now, index, &requested));
+            if owed && !is_repaired {
                 self.directed_heartbeat(now, index);
             }
             if let Some(from) = push_from {
@@ -499,20 +499,21 @@ impl Writer {
         self.packer.close();
     }
 
-    /// Retransmits samples that one reader requested, and sends GAPs for irrelevant ones.
+    /// Retransmits samples that one reader requested, and sends GAPs for irrelevant ones. Returns whether the budgets
+    /// allow an answer.
     ///
     /// The HEARTBEAT that ends the answer begins after what the writer no longer has, so that the reader reports that
     /// as lost. A GAP makes the reader pass over numbers in silence: for what was replaced, or never for this reader.
-    fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) {
+    fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) -> bool {
         let requested = &self.reject_requested(index, requested);
         requested.iter().for_each(|number| self.seal_from(number));
         let (first, _) = self.available();
         let own_first = self.first_for(index);
-        let Some(reader) = self.readers.get_mut(index) else { return };
+        let Some(reader) = self.readers.get_mut(index) else { return false };
         let available = reader.repairs_paid.available();
         if available == 0 {
             self.counters.repairs_withheld += 1;
-            return;
+            return false;
         }
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
@@ -567,9 +568,10 @@ impl Writer {
         reader.repairs_paid.record_samples(now, sent);
         self.counters.repairs_withheld_by_address += u64::from(is_withheld);
         if is_withheld && !is_any {
-            return;
+            return false;
         }
         self.end_repair(now, index, max_message);
+        true
     }
 
     fn repair_fragments(&mut self, now: Instant, index: usize, number: SequenceNumber, wanted: FragmentNumberSet) {

@@ -6,7 +6,7 @@ use crate::limits::{
     ADDRESS_REPAIR_BYTES_MAX, ADDRESS_REPAIR_REFILL_PER_SECOND, ADDRESS_REQUEST_BYTES_MAX,
     ADDRESS_REQUEST_REFILL_PER_SECOND,
 };
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The bytes that all endpoints at one address share, for answers that none of them has paid for. A host has as many
 /// endpoints as it wants: without a common budget, each endpoint would add its first credit, and what time adds.
@@ -72,9 +72,10 @@ impl UnpaidBytes {
     fn refill(&self, now: Instant) {
         let before = self.refilled_at.load(Ordering::Relaxed);
         let refill = now.since(Instant(before)).bytes_at(self.refill_per_second);
-        // Shorter spans than that of one byte add up. Another thread that refills for the same time wins.
+        // Parts of a byte add up. Another thread that refills for the same time wins.
+        let until = Instant(before) + Span::of_bytes_at(refill, self.refill_per_second);
         let is_due = refill > 0;
-        if is_due && self.refilled_at.compare_exchange(before, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if is_due && self.refilled_at.compare_exchange(before, until.0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             let refill = i64::try_from(refill).unwrap_or(i64::MAX);
             self.update(|left| left.saturating_add(refill).min(self.max));
         }
@@ -89,7 +90,6 @@ impl UnpaidBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Span;
 
     const START: Instant = Instant(1_000_000_000);
 
@@ -109,6 +109,19 @@ mod tests {
         (0..5).for_each(|_| unpaid.take(usize::MAX));
         assert!(!unpaid.has_any(START + Span::from_secs(10)));
         assert!(unpaid.has_any(START + Span::from_millis(10_010)));
+    }
+
+    #[test]
+    fn parts_of_a_byte_between_two_questions_add_up() {
+        // A byte and nine tenths of one come between two questions.
+        const QUESTIONS: u64 = 100;
+        let unpaid = UnpaidBytes::new(1000, 100);
+        assert!(unpaid.has_any(START));
+        unpaid.take(2000);
+        for question in 1..=QUESTIONS {
+            assert!(!unpaid.has_any(START + Span::from_millis(19).times(question)));
+        }
+        assert_eq!(unpaid.used(), 2000 - 190);
     }
 
     #[test]

@@ -129,6 +129,8 @@ pub(crate) struct Pair {
     pub(crate) silenced: BTreeSet<usize>,
     /// Messages of the writer that are longer than this are dropped.
     pub(crate) dropped_above: Option<usize>,
+    /// How much longer than others messages to these readers take.
+    pub(crate) delays: BTreeMap<usize, Span>,
     /// Readers that use the address of another reader.
     pub(crate) addresses: BTreeMap<usize, usize>,
     /// The budget that all readers share: they are on one host.
@@ -155,6 +157,7 @@ impl Pair {
             filters: BTreeMap::new(),
             silenced: BTreeSet::new(),
             dropped_above: None,
+            delays: BTreeMap::new(),
             addresses: BTreeMap::new(),
             address_budget: Arc::default(),
         }
@@ -335,7 +338,9 @@ impl Pair {
         if to.is_some() && self.dropped_above.is_some_and(|most| bytes.len() > most) {
             return;
         }
+        let longer = to.and_then(|index| self.delays.get(&index)).copied().unwrap_or(Span::ZERO);
         for delay in (self.fate)(&mut self.seed, to.is_some()) {
+            let delay = delay + longer;
             self.order += 1;
             self.in_flight.insert((self.now + delay, self.order), (to, bytes.to_vec()));
         }

@@ -90,6 +90,14 @@ impl Span {
         if bytes > usize::MAX as u64 { usize::MAX } else { bytes as usize }
     }
 
+    /// How long so many bytes take to come at a rate of `per_second`, rounded up to the nanosecond. No longer than a
+    /// time in which [`Self::bytes_at`] counts so many.
+    pub(crate) const fn of_bytes_at(bytes: usize, per_second: usize) -> Self {
+        let (bytes, rate) = (bytes as u64, if per_second == 0 { 1 } else { per_second as u64 });
+        let rest = (bytes % rate).saturating_mul(1_000_000_000).div_ceil(rate);
+        Self((bytes / rate).saturating_mul(1_000_000_000).saturating_add(rest))
+    }
+
     /// The `n`th part; "for ever" stays so, and a division by 0 is "for ever".
     #[must_use]
     pub const fn divided_by(self, n: u64) -> Self {
@@ -269,6 +277,18 @@ const fn nanos_of_fraction(fraction: u32) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn bytes_take_no_longer_than_the_time_that_counts_them() {
+        for per_second in [1, 100, 1 << 10, 64 << 10, 1_000_003] {
+            for elapsed in [0, 1_000, 15_258, 999_999_999, 7_777_777_777, 1 << 50].map(Span) {
+                let bytes = elapsed.bytes_at(per_second);
+                let taken = Span::of_bytes_at(bytes, per_second);
+                assert!(taken <= elapsed && elapsed.0 - taken.0 <= 1_001_000_000 / per_second as u64 + 1_000);
+            }
+        }
+        assert_eq!(Span::of_bytes_at(usize::MAX, 0), Span(u64::MAX));
+    }
 
     #[test]
     fn special_values_round_trip() {

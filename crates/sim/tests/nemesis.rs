@@ -158,16 +158,16 @@ fn guarantees_hold_for_all_seeds_with_a_nemesis() {
         OPEN.into_iter().filter(|s| seeds.contains(s) && !known.iter().any(|(k, _)| k == s)).collect();
     assert!(mended.is_empty(), "worlds {mended:?} break nothing any more: remove them from the list");
     if is_usual {
-        // Measured: 2.7 million samples, 4,911 pairs, 2,002 stalls (1,513 longer than 3 s, 477 beside another, 60 of
-        // readers that answer), 4,425 differences, 1,095 messages forged with other vendors, 484,000 samples with a
-        // short LIFESPAN and 219,000 by another clock, 1,806 filtered, 799 missed deadlines.
+        // Measured: 2.7 million samples, 4,911 pairs, 2,005 stalls (1,511 longer than 3 s, 476 beside another, 59 of
+        // readers that answer), 4,447 differences, 1,095 messages forged with other vendors, 484,000 samples with a
+        // short LIFESPAN and 219,000 by another clock, 1,952 filtered, 798 missed deadlines.
         assert!(sums.received > 1_500_000, "the worlds no longer write");
         assert!(sums.strict_pairs > 3_000, "the worlds no longer test that samples must arrive");
         let stalls = &sums.stalls;
         assert!(stalls.reported > 800 && stalls.watched > 500, "the worlds no longer stall: {stalls:?}");
         assert!(stalls.beside_another > 150, "no longer do two readers of a writer stall: {stalls:?}");
         assert!(stalls.by_cause.values().filter(|n| **n > 20).count() == 2, "stalls lack a cause: {stalls:?}");
-        assert!(sums.differences > 100, "other vendors no longer differ");
+        assert!(sums.differences > 2_900, "other vendors no longer differ");
         assert!(sums.forged_with_vendors > 300, "no messages are forged with other vendors");
         let times = &sums.times;
         assert!(times.judged > 100_000 && times.filtered > 400, "samples no longer expire: {times:?}");
@@ -330,6 +330,13 @@ fn with_forged_vendor(difference: Difference, forgery: Forgery, vendor_writes: b
     plan
 }
 
+/// Whether forged messages of this kind spare all pairs of the imitating node, because they would harm each for good.
+/// That node reads in each world, and writes in some.
+fn is_spared(difference: Difference, forgery: Forgery, vendor_writes: bool) -> bool {
+    let is_harmed = |at_writer, at_reader| forgery.harms_for_good(difference, (at_writer, at_reader));
+    is_harmed(false, true) && (!vendor_writes || is_harmed(true, false))
+}
+
 /// As [`flow_is_whole_a_second_after_forged_messages_of_each_kind`]. Such a peer does not repeat its announcement when
 /// it is asked, so that what was forged of one heals a second after its next regular announcement.
 #[test]
@@ -343,9 +350,12 @@ fn flow_with_another_vendor_is_whole_a_second_after_its_next_true_messages() {
                 let healing = if forgery.is_of_discovery() { ANNOUNCE_PERIOD + second } else { second };
                 match run_plan_within(plan, healing, Span::from_millis(300)) {
                     Ok(trace) => {
-                        let is_harmful = difference == Difference::RepeatsNothingAcknowledged;
-                        let is_spared = is_harmful && trace.forged_with_vendors == 0;
-                        assert!(is_spared || trace.forged_with_vendors >= 3, "{difference:?} {forgery:?}");
+                        let forged = trace.forged_with_vendors;
+                        let expected = if is_spared(difference, forgery, vendor_writes) { 0..1 } else { 3..u64::MAX };
+                        assert!(
+                            expected.contains(&forged),
+                            "{difference:?}, {forgery:?}, writes {vendor_writes}: {forged} forged messages"
+                        );
                     }
                     Err(why) => broken.push(format!("{difference:?}, {forgery:?}, writes {vendor_writes}: {why}")),
                 }

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 
 use super::origin::Origin;
 use crate::limits::{ANSWER_BYTES_PER_BYTE, ANSWER_CREDIT_MAX, ANSWER_ORIGINS_MAX, ANSWER_REFILL_PER_SECOND};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The budgets of all origins. Participants of one origin share a budget: a host has as many identities as it wants.
 #[derive(Debug, Default)]
@@ -47,9 +47,9 @@ impl AnswerBudgets {
 impl AnswerBudget {
     fn spend(&mut self, now: Instant, bytes: usize) -> bool {
         let refill = now.since(self.refilled_at).bytes_at(ANSWER_REFILL_PER_SECOND);
-        // Shorter spans than that of one byte add up.
+        // Parts of a byte add up.
         if refill > 0 {
-            self.refilled_at = now;
+            self.refilled_at = self.refilled_at + Span::of_bytes_at(refill, ANSWER_REFILL_PER_SECOND);
             self.add(refill);
         }
         // An answer that exceeds every budget leaves when the budget is full.
@@ -68,7 +68,6 @@ mod tests {
     use core::net::Ipv4Addr;
 
     use super::*;
-    use crate::time::Span;
 
     const START: Instant = Instant(1_000_000_000);
 
@@ -99,6 +98,22 @@ mod tests {
             assert!(!budgets.spend(now, origin(1), ANSWER_REFILL_PER_SECOND + 1));
         }
         assert!(budgets.spend(now, origin(1), ANSWER_REFILL_PER_SECOND * 9 / 10));
+    }
+
+    #[test]
+    fn parts_of_a_byte_between_two_questions_add_up() {
+        const QUESTIONS: usize = 1_000;
+        // A byte and nine tenths of one come between two questions.
+        let interval = Span::from_micros(1_856);
+        let mut budgets = AnswerBudgets::default();
+        assert!(budgets.spend(START, origin(1), ANSWER_CREDIT_MAX));
+        let mut now = START;
+        for _ in 0..QUESTIONS {
+            now = now + interval;
+            assert!(!budgets.spend(now, origin(1), ANSWER_CREDIT_MAX));
+        }
+        let refilled = now.since(START).bytes_at(ANSWER_REFILL_PER_SECOND);
+        assert!(refilled > QUESTIONS * 3 / 2 && budgets.spend(now, origin(1), refilled));
     }
 
     #[test]

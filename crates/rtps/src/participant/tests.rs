@@ -5,6 +5,7 @@ mod amplification;
 mod announcing;
 mod answering;
 mod convergence;
+mod convergence_of_samples;
 mod eviction;
 mod forged_announcements;
 mod forged_discovery;

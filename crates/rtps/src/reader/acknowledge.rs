@@ -259,7 +259,7 @@ impl Reader {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        state.iter().for_each(|number| _ = proxy.reassembly.note_request(number, Wanted::Whole));
+        state.iter().for_each(|number| proxy.reassembly.note_request(number, Wanted::Whole));
         let overhead = self.sealer.overhead(1, 1);
         if out.open_len() + ACKNACK_LEN_MAX + overhead.tail + overhead.submessage > proxy.info.max_message_bytes {
             self.sealer.finish_message(out);
@@ -288,22 +288,19 @@ impl Reader {
         let overhead = self.sealer.overhead(1, 1);
         let mut requested = 0;
         proxy.requests_paid.refill(now);
-        'requests: for number in stretch(first, last) {
+        for number in stretch(first, last) {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
-            let sets = proxy.reassembly.note_request(number, Wanted::Fragments(due));
-            for state in proxy.reassembly.missing(due).take(sets) {
+            let (mut is_requested, mut is_withheld) = (false, false);
+            for state in proxy.reassembly.missing(due).take(proxy.reassembly.sets_to_request(due)) {
                 let len = NACK_FRAG_LEN + 4 * state.words().len();
-                match proxy.requests_paid.take(now, len, &proxy.info.address_budget) {
-                    Charged::Paid => {}
-                    Charged::BeyondWriter => {
-                        self.counters.requests_withheld += 1;
-                        break 'requests;
-                    }
-                    Charged::BeyondAddress => {
-                        self.counters.requests_withheld_by_address += 1;
-                        break 'requests;
-                    }
+                let charged = proxy.requests_paid.take(now, len, &proxy.info.address_budget);
+                self.counters.requests_withheld += u64::from(charged == Charged::BeyondWriter);
+                self.counters.requests_withheld_by_address += u64::from(charged == Charged::BeyondAddress);
+                is_withheld = charged != Charged::Paid;
+                if is_withheld {
+                    break;
                 }
+                is_requested = true;
                 count = count.next();
                 requested += state.len() as u64;
                 let nack =
@@ -316,6 +313,12 @@ impl Reader {
                 }
                 self.sealer.put(out, |out| nack.emit(ENDIANNESS, out));
                 self.counters.acknowledgements += 1;
+            }
+            if is_requested {
+                proxy.reassembly.note_request(number, Wanted::Fragments(due));
+            }
+            if is_withheld {
+                break;
             }
         }
         self.nack_frag_count = count;

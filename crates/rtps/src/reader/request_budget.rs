@@ -2,7 +2,7 @@
 
 use crate::address_budget::AddressBudget;
 use crate::limits::{ANSWER_BYTES_PER_BYTE, REQUEST_CREDIT_MAX, REQUEST_CREDIT_START, REQUEST_REFILL_PER_SECOND};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The bytes of NACK_FRAGs that one writer may still be sent: it pays with fragments and HEARTBEATs. Unpaid bytes are
 /// also charged to its address, which may have as many writers as it wants.
@@ -41,10 +41,12 @@ impl RequestBudget {
 
     pub(super) fn refill(&mut self, now: Instant) {
         let room = REQUEST_CREDIT_START.saturating_sub(self.total());
-        let refill = now.since(self.refilled_at).bytes_at(REQUEST_REFILL_PER_SECOND).min(room);
-        if refill > 0 || room == 0 {
-            (self.granted, self.refilled_at) = (self.granted.saturating_add(as_u32(refill)), now);
-        }
+        let refill = now.since(self.refilled_at).bytes_at(REQUEST_REFILL_PER_SECOND);
+        self.granted = self.granted.saturating_add(as_u32(refill.min(room)));
+        // Parts of a byte add up, unless the budget is full.
+        let is_full = refill >= room;
+        self.refilled_at =
+            if is_full { now } else { self.refilled_at + Span::of_bytes_at(refill, REQUEST_REFILL_PER_SECOND) };
     }
 
     /// Charges a request of so many bytes, if it may leave.
@@ -78,7 +80,6 @@ fn as_u32(bytes: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::limits::ADDRESS_REQUEST_BYTES_MAX;
-    use crate::time::Span;
 
     const START: Instant = Instant(1_000_000_000);
 
@@ -99,6 +100,18 @@ mod tests {
         assert!(take(&mut budget, 100 * ANSWER_BYTES_PER_BYTE) && !take(&mut budget, 1));
         budget.pay(usize::MAX);
         assert!(take(&mut budget, REQUEST_CREDIT_MAX) && !take(&mut budget, 1));
+    }
+
+    #[test]
+    fn parts_of_a_byte_between_two_refills_add_up() {
+        const REFILLS: u64 = 1_000;
+        // A byte and nine tenths of one come between two refills.
+        let interval = Span::from_micros(1_856);
+        let mut budget = RequestBudget::default();
+        budget.refill(START);
+        assert_eq!(budget.take(START, REQUEST_CREDIT_START, &AddressBudget::default()), Charged::Paid);
+        (1..=REFILLS).for_each(|refill| budget.refill(START + interval.times(refill)));
+        assert_eq!(budget.total(), interval.times(REFILLS).bytes_at(REQUEST_REFILL_PER_SECOND));
     }
 
     #[test]

@@ -290,14 +290,14 @@ impl Flow {
     }
 
     /// A request for acknowledgement was sent; `corks`: the writer requests each time that no answer is outstanding.
-    pub(super) fn record_heartbeat(&mut self, now: Instant, patience: Span, corks: bool) {
+    /// The caller then calls [`Self::ask_at`].
+    pub(super) fn record_heartbeat(&mut self, now: Instant, corks: bool) {
         self.in_full_flow = corks || self.has_sent_much();
         self.is_owed = true;
         self.samples_since_asked = 0;
         self.bytes_since_asked = 0;
         self.last_asked = Some(now);
         self.put_off_since = None;
-        self.schedule(now, Some(patience));
     }
 
     /// Whether requests may still be put off because of a crowd of answers.
@@ -361,9 +361,9 @@ impl Flow {
         self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));
     }
 
-    /// The timer expires at this time at the latest.
-    pub(super) fn ask_by(&mut self, at: Instant) {
-        self.next_heartbeat = self.next_heartbeat.map(|planned| planned.min(at));
+    /// The timer expires at this time.
+    pub(super) const fn ask_at(&mut self, at: Instant) {
+        self.next_heartbeat = Some(at);
     }
 
     /// Schedules the next request, unless an earlier one is scheduled.

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::locator::Locator;
 use crate::seq::{FragmentNumberSet, SequenceNumber, SequenceNumberSet};
-use crate::time::{Instant, Span};
+use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
@@ -214,9 +214,9 @@ impl Writer {
                 continue;
             }
             self.finish_group(now);
-            if let Some(requested) = requested {
-                self.repair(now, index, &requested);
-            } else if owed {
+            // A repair ends with a HEARTBEAT.
+            let is_repaired = requested.is_some_and(|requested| self.repair(now, index, &requested));
+            if owed && !is_repaired {
                 self.directed_heartbeat(now, index);
             }
             if let Some(from) = push_from {
@@ -368,28 +368,29 @@ impl Writer {
         );
     }
 
-    /// Sets the HEARTBEAT timer after a request to all readers that count. The request does not put off the time at
-    /// which a reader is late with the answer to an earlier one: in a flow that requests with each sample, because one
-    /// reader is silent, the silence of another one would not be noticed.
+    /// Sets the HEARTBEAT timer after a request to all readers that count, by the one that is the first to be late. The
+    /// request does not put off the time at which a reader is late with the answer to an earlier one: in a flow that
+    /// requests with each sample, because one reader is silent, the silence of another one would not be noticed.
     pub(super) fn await_answers(&mut self, now: Instant) {
         let (first_min, puts_off) = (self.flow.first_wait_min(), self.flow.may_put_off(now));
-        let (mut newest, mut due): (Option<Span>, Option<Instant>) = (None, None);
-        for reader in self.readers.iter().filter(|r| r.counts() && r.is_messaged()) {
-            match reader.late_at().filter(|_| !(puts_off && reader.owed_answer.is_in_crowd(now))) {
-                Some(at) => due = Some(due.map_or(at, |due| due.min(at))),
-                None => newest = newest.max(Some(reader.patience_in_flow(first_min))),
-            }
-        }
-        let wait = newest.or(due.map(|at| at.since(now))).unwrap_or(Span::ZERO);
-        self.flow.record_heartbeat(now, wait, self.cork.is_on);
-        if let Some(at) = due {
-            self.flow.ask_by(at);
-        }
+        let sent_below = self.next_to_send;
+        self.flow.record_heartbeat(now, self.cork.is_on);
         let retry_min = self.flow.retry_min();
+        let mut due: Option<Instant> = None;
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
+            let is_in_crowd = puts_off && reader.owed_answer.is_in_crowd(now);
             let patience = reader.patience_in_flow(first_min).max(retry_min);
+            let at = match reader.late_at().filter(|_| !is_in_crowd) {
+                Some(at) => at,
+                None if is_in_crowd => now + patience.max(CROWD_LOOK_EVERY),
+                None => now + patience,
+            };
+            if reader.acknowledged_below < sent_below {
+                due = Some(due.map_or(at, |due| due.min(at)));
+            }
             reader.await_answer(now + patience);
         }
+        self.flow.ask_at(due.unwrap_or(now + retry_min));
     }
 
     /// A thread waits for acknowledgements: a first request that is not answered is repeated soon. A reader without
@@ -498,20 +499,21 @@ impl Writer {
         self.packer.close();
     }
 
-    /// Retransmits samples that one reader requested, and sends GAPs for irrelevant ones.
+    /// Retransmits samples that one reader requested, and sends GAPs for irrelevant ones. Returns whether the budgets
+    /// allow an answer.
     ///
     /// The HEARTBEAT that ends the answer begins after what the writer no longer has, so that the reader reports that
     /// as lost. A GAP makes the reader pass over numbers in silence: for what was replaced, or never for this reader.
-    fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) {
+    fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) -> bool {
         let requested = &self.reject_requested(index, requested);
         requested.iter().for_each(|number| self.seal_from(number));
         let (first, _) = self.available();
         let own_first = self.first_for(index);
-        let Some(reader) = self.readers.get_mut(index) else { return };
+        let Some(reader) = self.readers.get_mut(index) else { return false };
         let available = reader.repairs_paid.available();
         if available == 0 {
             self.counters.repairs_withheld += 1;
-            return;
+            return false;
         }
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
@@ -566,9 +568,10 @@ impl Writer {
         reader.repairs_paid.record_samples(now, sent);
         self.counters.repairs_withheld_by_address += u64::from(is_withheld);
         if is_withheld && !is_any {
-            return;
+            return false;
         }
         self.end_repair(now, index, max_message);
+        true
     }
 
     fn repair_fragments(&mut self, now: Instant, index: usize, number: SequenceNumber, wanted: FragmentNumberSet) {

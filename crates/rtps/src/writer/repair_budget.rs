@@ -88,13 +88,14 @@ impl RepairBudget {
         self.credit.add(usize::try_from(sent).unwrap_or(usize::MAX));
         let elapsed = now.since(self.refilled_at);
         let room = usize::try_from(signed(REPAIR_CREDIT_START).saturating_sub(self.credit.balance)).unwrap_or(0);
-        let refill = elapsed.bytes_at(REPAIR_REFILL_PER_SECOND).min(room).min(self.refill_left);
-        // Shorter spans than that of one byte add up.
-        if refill > 0 || room == 0 {
-            self.refilled_at = now;
-            self.refill_left -= refill;
-            self.credit.add(refill);
-        }
+        let elapsed_bytes = elapsed.bytes_at(REPAIR_REFILL_PER_SECOND);
+        let refill = elapsed_bytes.min(room).min(self.refill_left);
+        // Parts of a byte add up, unless the budget is full.
+        let is_full = elapsed_bytes >= room;
+        self.refilled_at =
+            if is_full { now } else { self.refilled_at + Span::of_bytes_at(refill, REPAIR_REFILL_PER_SECOND) };
+        self.refill_left -= refill;
+        self.credit.add(refill);
     }
 
     /// A request of so many bytes has come.
@@ -425,6 +426,21 @@ mod tests {
         budget.charge(budget.available());
         budget.refill(now + Span::from_secs(1), 0);
         assert!(budget.available() >= REPAIR_REFILL_PER_SECOND);
+    }
+
+    #[test]
+    fn parts_of_a_byte_between_two_refills_add_up() {
+        const REFILLS: u64 = 1_000;
+        // A byte and nine tenths of one come between two refills.
+        let interval = Span::from_micros(116);
+        let start = Instant(1_000_000_000);
+        let mut budget = RepairBudget::default();
+        budget.refill(start, 0);
+        budget.charge(budget.available());
+        (1..=REFILLS).for_each(|refill| budget.refill(start + interval.times(refill), 0));
+        let expected = interval.times(REFILLS).bytes_at(REPAIR_REFILL_PER_SECOND);
+        assert!(expected > 1_500);
+        assert_eq!(budget.available(), expected);
     }
 
     #[test]

@@ -165,7 +165,8 @@ impl Forgery {
 
     /// Whether messages of this kind do harm that lasts, if the writer or the reader of the attacked pair belongs to an
     /// implementation with this difference: what was acknowledged, also by the attacker, is not repeated.
-    pub(super) const fn harms_for_good(self, difference: Difference, (at_writer, at_reader): (bool, bool)) -> bool {
+    #[must_use]
+    pub const fn harms_for_good(self, difference: Difference, (at_writer, at_reader): (bool, bool)) -> bool {
         let is_of_it = match self {
             Self::EndpointDisposal | Self::EndpointChange | Self::AcknowledgeAll => at_writer,
             Self::ReaderDisposal => at_reader,

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
+use crate::writer::Writer;
 
 /// How much one side knows of the other one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +22,7 @@ const KNOWLEDGE: [Knowledge; 4] = [Knowledge::Knows, Knowledge::Forgot, Knowledg
 
 /// How host 2 behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Peer {
+pub(super) enum Peer {
     Peregrine,
     /// A Cyclone peer believes every announcement, and announces itself to a single participant only when that is new.
     Cyclone,
@@ -31,7 +32,7 @@ enum Peer {
 }
 
 impl Peer {
-    const fn vendor(self) -> VendorId {
+    pub(super) const fn vendor(self) -> VendorId {
         match self {
             Self::Peregrine => VendorId::PEREGRINE,
             Self::Cyclone => VendorId::CYCLONE,
@@ -42,7 +43,7 @@ impl Peer {
 
 /// The fate of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+pub(super) enum Fate {
     Arrives,
     IsLost,
     IsLate,
@@ -51,10 +52,10 @@ enum Fate {
 const FATES: [Fate; 3] = [Fate::Arrives, Fate::IsLost, Fate::IsLate];
 /// So many messages have a fate of their own.
 const DEPTH: u32 = 3;
-const DELAY: Span = Span::from_micros(200);
-const LATE: Span = Span::from_millis(300);
+pub(super) const DELAY: Span = Span::from_micros(200);
+pub(super) const LATE: Span = Span::from_millis(300);
 /// No lease ends by itself.
-const LONG: Span = Span::from_secs(10_000);
+pub(super) const LONG: Span = Span::from_secs(10_000);
 
 struct Model {
     now: Instant,
@@ -109,7 +110,7 @@ impl Model {
         let (now, wall) = (self.now, self.wall());
         let other = prefix(2 - host as u32);
         let message = self.hosts[1 - host].announcement(wall, None);
-        let message = if host == 0 { self.in_dress(message) } else { message };
+        let message = if host == 0 { dressed(message, self.peer.vendor()) } else { message };
         let participant = &mut self.hosts[host];
         if knowledge == Knowledge::Knows {
             return;
@@ -125,18 +126,6 @@ impl Model {
         }
     }
 
-    /// A message as it would look if the vendor of host 2 had sent it.
-    fn in_dress(&self, mut message: Vec<u8>) -> Vec<u8> {
-        let vendor = self.peer.vendor().0;
-        message[6..8].copy_from_slice(&vendor);
-        let parameter = [0x16, 0, 4, 0];
-        let at = message.windows(4).position(|w| w == parameter);
-        if let Some(at) = at {
-            message[at + 4..at + 6].copy_from_slice(&vendor);
-        }
-        message
-    }
-
     fn send(&mut self, from: usize, knew: bool) {
         let mut batch = TransmitBatch::default();
         while self.hosts[from].poll_transmit(self.now, &mut batch) {
@@ -148,7 +137,7 @@ impl Model {
                 if peer_is_quiet && !to_group && is_announcement(&bytes) {
                     continue;
                 }
-                let bytes = if from == 1 { self.in_dress(bytes) } else { bytes };
+                let bytes = if from == 1 { dressed(bytes, self.peer.vendor()) } else { bytes };
                 let fate = if self.is_cut { Fate::IsLost } else { self.fates.pop().unwrap_or(Fate::Arrives) };
                 let delay = match fate {
                     Fate::Arrives => DELAY,
@@ -177,22 +166,8 @@ impl Model {
     }
 
     /// Whether the vendor of host 2 takes no notice of a message.
-    fn is_ignored(&mut self, bytes: &[u8]) -> bool {
-        if self.peer != Peer::FastDds {
-            return false;
-        }
-        let mut acknowledgements = Acknowledgements::default();
-        interpret(bytes, prefix(2), &mut acknowledgements);
-        let topics = self.hosts[1].builtin.topics();
-        acknowledgements.0.iter().any(|(to, base, is_preemptive)| {
-            let topic = topics.iter().find(|topic| topic.writer.guid().entity == *to);
-            topic.is_some_and(|topic| {
-                let writer = &topic.writer;
-                let is_known = writer.matched_readers().any(|reader| reader.guid.prefix == prefix(1));
-                let has_all = is_known && writer.is_acknowledged(writer.last());
-                is_known && (*base < writer.acknowledged_below() || *is_preemptive && has_all)
-            })
-        })
+    fn is_ignored(&self, bytes: &[u8]) -> bool {
+        self.peer == Peer::FastDds && is_ignored_by_fast_dds(&self.hosts[1], prefix(1), bytes)
     }
 
     fn step(&mut self, until: Instant) -> bool {
@@ -229,7 +204,18 @@ impl Model {
     }
 }
 
-fn is_announcement(bytes: &[u8]) -> bool {
+/// A message as it would look if this vendor had sent it.
+pub(super) fn dressed(mut message: Vec<u8>, VendorId(vendor): VendorId) -> Vec<u8> {
+    message[6..8].copy_from_slice(&vendor);
+    let parameter = [0x16, 0, 4, 0];
+    let at = message.windows(4).position(|w| w == parameter);
+    if let Some(at) = at {
+        message[at + 4..at + 6].copy_from_slice(&vendor);
+    }
+    message
+}
+
+pub(super) fn is_announcement(bytes: &[u8]) -> bool {
     Submessages::new(&bytes[20..])
         .any(|s| matches!(s, Ok(Submessage::Data(data)) if data.writer == EntityId::SPDP_WRITER))
 }
@@ -251,8 +237,28 @@ impl Receive for Acknowledgements {
     }
 }
 
+/// Whether the built-in writers of Fast DDS take no notice of a message, which requests what `of` has acknowledged, or
+/// a HEARTBEAT after having acknowledged everything.
+pub(super) fn is_ignored_by_fast_dds(participant: &Participant, of: GuidPrefix, bytes: &[u8]) -> bool {
+    let mut acknowledgements = Acknowledgements::default();
+    interpret(bytes, participant.config.prefix, &mut acknowledgements);
+    acknowledgements.0.iter().any(|(to, base, is_preemptive)| {
+        let topics = [&participant.builtin.publications, &participant.builtin.subscriptions];
+        let mut writers = topics.iter().map(|topic| &topic.writer);
+        let writer = writers.find(|writer| writer.guid().entity == *to);
+        writer.is_some_and(|writer| repeats_nothing(writer, of, *base, *is_preemptive))
+    })
+}
+
+/// Whether a writer of Fast DDS takes no notice of an ACKNACK.
+pub(super) fn repeats_nothing(writer: &Writer, of: GuidPrefix, base: SequenceNumber, is_preemptive: bool) -> bool {
+    let is_known = writer.matched_readers().any(|reader| reader.guid.prefix == of);
+    let acknowledged_below = writer.acknowledged_below_by_all();
+    is_known && (base < acknowledged_below || is_preemptive && acknowledged_below > writer.last())
+}
+
 /// All fates of the first messages.
-fn all_fates() -> impl Iterator<Item = Vec<Fate>> {
+pub(super) fn all_fates() -> impl Iterator<Item = Vec<Fate>> {
     (0..3_usize.pow(DEPTH)).map(|number| (0..DEPTH).map(|place| FATES[number / 3_usize.pow(place) % 3]).collect())
 }
 

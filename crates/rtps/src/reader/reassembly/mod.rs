@@ -163,17 +163,26 @@ impl Reassembly {
         Some(if is_whole { Wanted::Whole } else { Wanted::Fragments(due) })
     }
 
-    /// Records a request for what [`Self::wanted`] names. Returns how many sets of fragments it may consist of: one if
-    /// the last request has brought nothing, so that fragments that perhaps do not exist do not use up the budget.
-    pub(super) fn note_request(&mut self, number: SequenceNumber, wanted: Wanted) -> usize {
+    /// Of how many sets of fragments a request may consist: of one if the last request has brought nothing, so that
+    /// fragments that perhaps do not exist do not use up the budget.
+    pub(super) fn sets_to_request(&self, due: Due) -> usize {
+        match self.partials.get(due.index) {
+            None => 0,
+            Some(partial) if partial.unanswered == 0 => usize::MAX,
+            Some(_) => 1,
+        }
+    }
+
+    /// Records a request for what [`Self::wanted`] names.
+    pub(super) fn note_request(&mut self, number: SequenceNumber, wanted: Wanted) {
         let rivals = self.rivals(number);
         let asked = match wanted {
             Wanted::Whole => self.partials.get_mut(rivals).unwrap_or_default().first_mut(),
             Wanted::Fragments(due) => self.partials.get_mut(due.index),
         };
-        let Some(partial) = asked else { return 0 };
-        partial.unanswered = partial.unanswered.saturating_add(1);
-        if partial.unanswered == 1 { usize::MAX } else { 1 }
+        if let Some(partial) = asked {
+            partial.unanswered = partial.unanswered.saturating_add(1);
+        }
     }
 
     /// When, after `now`, further fragments can be requested, of samples that HEARTBEATs have announced up to `last` or

@@ -3,6 +3,8 @@
 use super::*;
 use crate::address_budget::AddressBudget;
 use crate::limits::{ADDRESS_REQUEST_BYTES_MAX, FRAGMENT_BYTES_MIN, REPAIR_REQUESTS_MAX, REQUEST_CREDIT_MAX};
+use crate::reader::ReaderCounters;
+use crate::reader::request_budget::Charged;
 use crate::seq::FragmentNumber;
 
 const SAMPLE_SIZE: u32 = 8 << 20;
@@ -192,4 +194,26 @@ fn writers_at_one_address_share_what_requests_for_fragments_they_have_not_paid_f
     let allowed = ADDRESS_REQUEST_BYTES_MAX as usize + 10 * paid;
     assert!(victim.sent <= allowed, "{} bytes for {paid}: {counters:?}", victim.sent);
     assert!(counters.requests_withheld_by_address > 0, "{counters:?}");
+}
+
+#[test]
+fn request_for_fragments_that_is_withheld_does_not_count_as_unanswered() {
+    let mut victim = Victim::new();
+    victim.fragment(1, 1, 1000);
+    let proxy = victim.reader.writers.get_mut(0).unwrap();
+    // Neither the writer nor its address has any bytes left.
+    let address_budget = AddressBudget::default();
+    while proxy.requests_paid.take(victim.now, 1, &address_budget) == Charged::Paid {}
+    proxy.info.address_budget.requests.take(1 << 40);
+    // No fragment is in transit any more. The HEARTBEAT pays for a part of the request.
+    victim.pass(Span::from_millis(20));
+    victim.heartbeat(1);
+    let withheld = |counters: &ReaderCounters| counters.requests_withheld + counters.requests_withheld_by_address;
+    let before = victim.reader.counters();
+    assert!(before.requested > 0 && withheld(&before) > 0, "{before:?}");
+    // Repetitions that are not sent leave nothing unanswered: the reader does not request the whole sample.
+    victim.pass(Span::from_secs(10));
+    let after = victim.reader.counters();
+    assert!(withheld(&after) > withheld(&before) + 6, "{after:?}");
+    assert_eq!(after.requested, before.requested);
 }

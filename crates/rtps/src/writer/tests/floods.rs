@@ -235,3 +235,15 @@ fn sample_larger_than_the_budget_is_repaired_whatever_was_lost() {
     }
     assert_eq!(pair.taken_numbers(0), [1]);
 }
+
+#[test]
+fn repair_that_is_withheld_does_not_take_the_heartbeat_that_the_reader_is_owed() {
+    let mut victim = Victim::of_samples(3, 1);
+    victim.writer.readers.get_mut(0).unwrap().repairs_paid.charge(1 << 40);
+    // The first answer of a volatile reader of Cyclone DDS: it is owed a HEARTBEAT that names all samples.
+    victim.acknack(1, 1, 1..=3);
+    let messages = sent(&mut victim.writer);
+    assert_eq!(messages.iter().map(|message| shape(message)).collect::<Vec<_>>(), [["INFO_DST", "HEARTBEAT"]]);
+    let counters = victim.writer.counters();
+    assert_eq!((counters.samples_repaired, counters.repairs_withheld), (0, 1), "{counters:?}");
+}

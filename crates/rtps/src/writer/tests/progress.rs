@@ -324,3 +324,24 @@ fn only_reader_has_the_destination_of_new_samples_for_itself() {
         assert_eq!((&*own.peers, &*own.locators), (&[reader_guid(index)][..], &to(index)[..]));
     }
 }
+
+#[test]
+fn sample_lost_on_a_short_path_is_repaired_before_a_reader_on_a_long_path_could_answer() {
+    // Below the timeout of the first request, so that the round trip is measured.
+    const FAR: Span = Span::from_millis(8);
+    let mut pair = Pair::new(keep_all(100), vec![reader(0), reader(1)]);
+    pair.delays.insert(1, FAR);
+    pair.match_all(1472);
+    // The writer measures both round trips.
+    for _ in 0..20 {
+        pair.write(1, b"sample");
+        pair.run(Span::from_secs(1));
+    }
+    pair.silenced.insert(0);
+    let last = pair.write(1, b"lost");
+    pair.silenced.clear();
+    let start = pair.now;
+    while pair.readers[0].counters().samples < last.0 as u64 {
+        assert!(pair.step() && pair.now.since(start) < FAR, "{:?}", pair.writer.counters());
+    }
+}

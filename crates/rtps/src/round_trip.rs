@@ -6,28 +6,55 @@ use crate::limits::ROUND_TRIP_INITIAL;
 use crate::time::Span;
 
 /// Smoothed round-trip time and its variation (the estimator of RFC 6298).
+///
+/// An answer to a request that was repeated measures nothing: it may answer either. Where the timeout is shorter than
+/// the round trip, no answer would ever measure it. So the timeout stays as long as repetition has made it, until an
+/// answer comes without one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrip {
     /// In nanoseconds. Without zero, the option needs no memory of its own; each pair of endpoints has one.
     smoothed: Option<NonZeroU64>,
-    variation: Span,
+    /// In units of [`VARIATION_UNIT`], to save memory.
+    variation: u32,
+    /// How often the timeout is doubled, because answers came after repeated requests.
+    doublings: u8,
 }
+
+/// In nanoseconds: the greatest variation is 68 s.
+const VARIATION_UNIT: u64 = 16;
+/// With the initial assumption, the timeout is then 160 ms: longer than most round trips on Earth. More would delay
+/// repairs for seconds on a path that loses many messages and has not been measured.
+const DOUBLINGS_MAX: u8 = 4;
 
 impl RoundTrip {
     /// Adds one measurement.
     pub fn sample(&mut self, measured: Span) {
-        let smoothed = match self.smoothed.map(NonZeroU64::get) {
-            None => {
-                self.variation = measured.divided_by(2);
-                measured.0
-            }
+        self.doublings = 0;
+        let (smoothed, variation) = match self.smoothed.map(NonZeroU64::get) {
+            None => (measured.0, measured.0 / 2),
             Some(smoothed) => {
                 let error = smoothed.abs_diff(measured.0);
-                self.variation = Span((self.variation.0 / 4).saturating_mul(3).saturating_add(error / 4));
-                (smoothed / 8).saturating_mul(7).saturating_add(measured.0 / 8)
+                let variation = (self.variation().0 / 4).saturating_mul(3).saturating_add(error / 4);
+                ((smoothed / 8).saturating_mul(7).saturating_add(measured.0 / 8), variation)
             }
         };
         self.smoothed = NonZeroU64::new(smoothed.max(1));
+        self.variation = u32::try_from(variation / VARIATION_UNIT).unwrap_or(u32::MAX);
+    }
+
+    /// An answer has come after so many repetitions of its request.
+    pub fn note_answer_to_repeated(&mut self, repetitions: u32) {
+        let repetitions = u8::try_from(repetitions).unwrap_or(u8::MAX);
+        self.doublings = self.doublings.saturating_add(repetitions).min(DOUBLINGS_MAX);
+    }
+
+    /// An answer has come to a request that was not repeated, and that measures nothing for another reason.
+    pub const fn note_answer_in_time(&mut self) {
+        self.doublings = self.doublings.saturating_sub(1);
+    }
+
+    fn variation(&self) -> Span {
+        Span(u64::from(self.variation) * VARIATION_UNIT)
     }
 
     /// The smoothed round-trip time, or the initial assumption before the first measurement.
@@ -36,12 +63,12 @@ impl RoundTrip {
         self.smoothed.map_or(ROUND_TRIP_INITIAL, |smoothed| Span(smoothed.get()))
     }
 
-    /// The timeout for an answer: twice the estimate plus four variations, doubled for every attempt without an answer,
-    /// within bounds.
+    /// The timeout for an answer: twice the estimate plus four variations, doubled for every attempt without an answer
+    /// and for those before the last answer, within bounds.
     #[must_use]
     pub fn patience(&self, attempts: u32, min: Span, max: Span) -> Span {
-        let once = self.estimate().times(2) + self.variation.times(4);
-        let doubled = once.max(min).times(1 << attempts.min(16));
+        let once = self.estimate().times(2) + self.variation().times(4);
+        let doubled = once.max(min).times(1 << attempts.saturating_add(self.doublings.into()).min(16));
         doubled.clamp(min, max)
     }
 }
@@ -73,5 +100,40 @@ mod tests {
         assert_eq!(rtt.patience(u32::MAX, min, max), max);
         rtt.sample(Span::INFINITE);
         assert_eq!(rtt.patience(1, min, max), max);
+    }
+
+    #[test]
+    fn round_trip_longer_than_the_first_timeout_is_measured_after_some_answers() {
+        for round_trip in [12, 50, 100, 150].map(Span::from_millis) {
+            let mut rtt = RoundTrip::default();
+            let answers = (1..=6).find(|_| {
+                let waits = (0..).scan(Span::ZERO, |waited, attempts| {
+                    *waited = *waited + rtt.patience(attempts, Span::ZERO, Span::from_secs(10));
+                    Some(*waited)
+                });
+                match waits.take_while(|waited| *waited < round_trip).count() {
+                    0 => rtt.sample(round_trip),
+                    repetitions => rtt.note_answer_to_repeated(u32::try_from(repetitions).unwrap()),
+                }
+                rtt.estimate() == round_trip
+            });
+            assert!(answers.is_some_and(|answers| answers <= 4), "{round_trip:?}: {answers:?}");
+            assert_eq!(rtt.patience(0, Span::ZERO, Span::from_secs(10)), round_trip.times(4), "a measurement ends it");
+        }
+    }
+
+    #[test]
+    fn repetitions_lengthen_the_timeout_to_a_bound_and_answers_in_time_shorten_it() {
+        let patience = |rtt: &RoundTrip| rtt.patience(0, Span::ZERO, Span::from_secs(100));
+        let mut rtt = RoundTrip::default();
+        let first = patience(&rtt);
+        rtt.note_answer_to_repeated(u32::MAX);
+        assert_eq!(patience(&rtt), first.times(1 << DOUBLINGS_MAX));
+        for doublings in (0..DOUBLINGS_MAX).rev() {
+            rtt.note_answer_in_time();
+            assert_eq!(patience(&rtt), first.times(1 << doublings));
+        }
+        rtt.note_answer_in_time();
+        assert_eq!(patience(&rtt), first);
     }
 }

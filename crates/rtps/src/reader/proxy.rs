@@ -464,8 +464,10 @@ impl WriterProxy {
         if let Some(asked) = self.asked.as_mut()
             && (asked.first..=asked.last).contains(&number)
         {
-            if asked.attempts <= 1 && number == asked.first {
-                self.round_trip.sample(now.since(asked.first_at));
+            match asked.attempts {
+                0 | 1 if number == asked.first => self.round_trip.sample(now.since(asked.first_at)),
+                0 | 1 => {}
+                attempts => self.round_trip.note_answer_to_repeated(attempts - 1),
             }
             asked.attempts = 1;
         }

@@ -1,6 +1,5 @@
 //! How long the samples of an asynchronous writer wait until the driver has sent their messages.
 
-use crate::limits::STALL_AFTER;
 use crate::time::{Instant, Span};
 
 use super::lag::HeldBack;
@@ -26,7 +25,7 @@ impl Writer {
         }
     }
 
-    /// Reports that the samples have waited for [`STALL_AFTER`]. If the writer waits for acknowledgements, the stalls
+    /// Reports that the samples have waited for [`STALL_AFTER`](crate::limits::STALL_AFTER). If the writer waits for acknowledgements, the stalls
     /// of its readers are reported instead.
     pub(super) fn report_hold(&mut self, now: Instant) {
         self.note_sent(now);

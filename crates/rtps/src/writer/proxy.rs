@@ -409,12 +409,15 @@ impl ReaderProxy {
     pub(super) fn acknowledge(&mut self, now: Instant, base: SequenceNumber) -> bool {
         if self.unanswered > 0 {
             // The answer cannot be assigned to one of the requests.
+            self.round_trip.note_answer_to_repeated(self.unanswered);
             self.answered();
         } else if let Some(at) = self.asked_at.get()
             && base > self.asked_last
         {
             self.round_trip.sample(now.since(at));
             self.asked_at.clear();
+        } else if self.asked_at.is_none() && self.asked_below.is_some() {
+            self.round_trip.note_answer_in_time();
         }
         let passed_over_from = self.passed_over_from.get().map(|from| from.max(base));
         self.passed_over_from.set(passed_over_from.filter(|from| *from < self.acknowledged_below));

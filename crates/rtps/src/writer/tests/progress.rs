@@ -345,3 +345,33 @@ fn sample_lost_on_a_short_path_is_repaired_before_a_reader_on_a_long_path_could_
         assert!(pair.step() && pair.now.since(start) < FAR, "{:?}", pair.writer.counters());
     }
 }
+
+/// HEARTBEATs for so many samples at this interval, and messages of the reader, whose path takes so long in each
+/// direction.
+fn exchanged_on_path_of(delay: Span, samples: u32, interval: Span) -> (u64, usize) {
+    let mut pair = Pair::new(keep_all(1000), vec![reader(0)]);
+    pair.delays.insert(0, delay.times(2));
+    pair.match_all(1472);
+    pair.run(Span::from_secs(3));
+    pair.answered.clear();
+    let before = pair.writer.counters().heartbeats;
+    for _ in 0..samples {
+        pair.write(1, b"sample");
+        pair.run(interval);
+    }
+    pair.run(Span::from_secs(3));
+    assert!(pair.writer.history().is_empty());
+    (pair.writer.counters().heartbeats - before, pair.answered.len())
+}
+
+#[test]
+fn path_longer_than_the_first_timeout_needs_no_repeated_heartbeats() {
+    const SAMPLES: u32 = 50;
+    // Each sample has a HEARTBEAT of its own: the pauses are longer than those of a steady flow.
+    let interval = Span::from_millis(1500);
+    let short = exchanged_on_path_of(Span::ZERO, SAMPLES, interval);
+    for delay in [10, 25, 70].map(Span::from_millis) {
+        let long = exchanged_on_path_of(delay, SAMPLES, interval);
+        assert!(long.0 <= short.0 + 10 && long.1 <= short.1 + 10, "{delay:?}: {long:?}, without delay {short:?}");
+    }
+}

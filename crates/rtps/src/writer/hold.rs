@@ -25,8 +25,8 @@ impl Writer {
         }
     }
 
-    /// Reports that the samples have waited for [`STALL_AFTER`](crate::limits::STALL_AFTER). If the writer waits for acknowledgements, the stalls
-    /// of its readers are reported instead.
+    /// Reports that the samples have waited for [`STALL_AFTER`](crate::limits::STALL_AFTER). If the writer waits for
+    /// acknowledgements, the stalls of its readers are reported instead.
     pub(super) fn report_hold(&mut self, now: Instant) {
         self.note_sent(now);
         let cause = self.cause_of_hold();

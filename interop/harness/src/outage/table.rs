@@ -8,6 +8,9 @@ use super::figures::{Figures, Flow, Matching};
 use super::plan::{OWN, PairOf};
 use super::setup::GAP;
 
+/// The longest line of a document, in characters, except for tables.
+const LINE_MAX: usize = 120;
+
 /// Smaller differences of two runs are noise: ten samples, and the time in which they are written.
 const NOISE_SAMPLES: usize = 10;
 const NOISE: Duration = Duration::from_millis(100);
@@ -62,7 +65,7 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
     COLUMNS.iter().for_each(|(column, meaning)| text.push_str(&format!("| {column} | {meaning} |\n")));
     if !repeated.is_empty() {
         text.push_str("\nRepeated, because no data flowed within 30 s before the outage:\n\n");
-        repeated.iter().for_each(|run| text.push_str(&format!("- {run}\n")));
+        repeated.iter().for_each(|run| text.push_str(&list_item(run)));
     }
     text.push_str("\n### Time until data flow again\n\n");
     overview(&mut text, entries, &pairs, &outages, |figures| flow(figures.flow));
@@ -76,13 +79,30 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
         let better: Vec<String> = outages.iter().flat_map(|outage| better(entries, *outage)).collect();
         match better.is_empty() {
             true => text.push_str("In no row.\n"),
-            false => better.iter().for_each(|row| text.push_str(&format!("- {row}\n"))),
+            false => better.iter().for_each(|row| text.push_str(&list_item(row))),
         }
     }
     for outage in &outages {
         let _ = write!(text, "\n### {outage}\n\n");
         details(&mut text, entries.iter().filter(|entry| entry.outage == *outage));
     }
+    text
+}
+
+/// An item of a list, in lines of at most [`LINE_MAX`] characters.
+fn list_item(item: &str) -> String {
+    let (mut text, mut len) = (String::from("-"), 1);
+    for word in item.split_whitespace() {
+        let width = word.chars().count() + 1;
+        if len + width > LINE_MAX {
+            text.push_str("\n ");
+            len = 1;
+        }
+        text.push(' ');
+        text.push_str(word);
+        len += width;
+    }
+    text.push('\n');
     text
 }
 
@@ -279,6 +299,15 @@ mod tests {
         assert_eq!(better(&[own, fewer], own.outage), ["Link down, 5 s, samples lost: 19 with a, 30 with peregrine"]);
         let pair_of_both = Entry { pair: ("a", OWN), ..sooner };
         assert_eq!(better(&[own, pair_of_both], own.outage), Vec::<String>::new());
+    }
+
+    #[test]
+    fn long_item_of_a_list_has_several_lines() {
+        assert_eq!(list_item("a short item"), "- a short item\n");
+        let item = list_item(&"word ".repeat(50));
+        let lines: Vec<&str> = item.lines().collect();
+        assert!(lines.len() == 3 && lines.iter().all(|line| (4..=LINE_MAX).contains(&line.len())), "{lines:?}");
+        assert!(lines[1..].iter().all(|line| line.starts_with("  word")), "{lines:?}");
     }
 
     #[test]

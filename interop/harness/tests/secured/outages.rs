@@ -55,13 +55,14 @@ fn observe(case: &Case, place: usize, pair: &str, stalls: &Stalls) -> Result<Fig
     observe_awake(&setup, outage, stalls, ATTEMPTS)
 }
 
-/// Two announcement periods of any peer are shorter than two leases. A side that knows the other begins a handshake
-/// after 2 s of silence (RESTART_SILENCE of `peregrine_security`).
+/// Data must flow again after one handshake at most. A simulation checks when they do
+/// (`crates/sim/tests/secure_outages.rs`).
 fn judge(case: &Case, figures: &Figures) -> std::result::Result<(), String> {
-    let limit = 2 * Duration::from_millis(LEASE_MS.into());
     let is_durable = case.qos == durable();
     let conditions = [
-        ("data flow again in time", matches!(figures.flow, Flow::After(time) if time < limit)),
+        ("data flow again", matches!(figures.flow, Flow::After(_))),
+        ("one handshake is enough", figures.writer_authentications.max(figures.reader_authentications) <= 1),
+        ("each side matches at most once", figures.writer.new_matches.max(figures.reader.new_matches) <= 1),
         ("each side has one match", [figures.writer.at_end, figures.reader.at_end] == [1, 1]),
         // A reader with history that has lost its writer gets the history again, as each late joiner.
         ("each sample arrives once", is_durable || figures.repeated == 0),

@@ -29,6 +29,7 @@ mod gate;
 mod handshakes;
 mod healing;
 mod inventory;
+mod kept_sessions;
 mod key_channels;
 mod known_levels;
 mod liveliness_leases;
@@ -112,6 +113,7 @@ use discovery_memory::DiscoveryMemory;
 use drops::Fault;
 use handshakes::HandshakeChannel;
 use inventory::Digests;
+use kept_sessions::LostSessions;
 use key_channels::KeyChannels;
 use known_levels::KnownLevels;
 use liveliness_leases::LivelinessLeases;
@@ -187,6 +189,7 @@ pub struct Participant {
     secure_rejoins: Vec<SecureRejoin>,
     /// Goodbyes have the number of the next secure announcement.
     must_repeat_announcement: bool,
+    lost_sessions: LostSessions,
     refusals: Refusals,
     refused_messages: RefusedMessages,
     /// Messages that were not sent because their protection failed.
@@ -252,6 +255,7 @@ impl Participant {
             said_securely: Vec::new(),
             secure_rejoins: Vec::new(),
             must_repeat_announcement: false,
+            lost_sessions: LostSessions::default(),
             refusals: Refusals::default(),
             refused_messages: RefusedMessages::default(),
             unsealed: 0,

@@ -150,8 +150,8 @@ pub struct Quirks {
     /// Whether the peer sends to the addresses in the last announcement of a participant. Cyclone DDS and Fast DDS keep
     /// those in the first one; of others nothing is known.
     pub follows_moves: bool,
-    /// Whether a peer that takes this participant for authenticated ignores its new handshakes, and believes its goodbye
-    /// in clear. Fast DDS 2.9 does. Others begin a new handshake, or believe no goodbye in clear.
+    /// Whether a peer that takes this participant for authenticated ignores its new handshakes, and believes its
+    /// goodbye in clear. Fast DDS 2.9 does. Others begin a new handshake, or believe no goodbye in clear.
     pub keeps_sessions: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.

@@ -68,9 +68,8 @@ impl Participant {
     }
 
     /// A peer that has not shown yet that it hears this participant has announced itself. If this participant has ever
-    /// moved, the peer may have known it before, and may send to the former addresses. With security, the peer may keep a
-    /// former session. Returns whether the peer was
-    /// sent a goodbye, and then the announcement.
+    /// moved, the peer may have known it before, and may send to the former addresses. With security, the peer may keep
+    /// a former session. Returns whether the peer was sent a goodbye, and then the announcement.
     pub(super) fn pursue_discovered_peer(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) -> bool {
         let may_have_known = self.has_moved && self.config.protection.is_none();
         let Some(remote) = self.remotes.get_mut(&prefix) else { return false };

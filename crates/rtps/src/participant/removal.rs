@@ -30,7 +30,7 @@ impl Participant {
             return;
         };
         if reason == LostReason::LeaseExpired {
-            self.lost_sessions.note(&remote);
+            self.note_lost_session(&remote);
         }
         self.places.free(&remote);
         self.discovery_memory.change(remote.held_bytes(), 0);

@@ -23,8 +23,8 @@ const TAGGED: &str = "<allow_rule><domains><id_range><min>0</min><max>230</max><
 const RELAYS: &str = "<allow_rule><domains><id_range><min>0</min><max>230</max></id_range></domains>\
     <publish><topics><topic>*</topic></topics></publish>\
     <relay><topics><topic>*</topic></topics></relay></allow_rule>";
-/// Writing and reading all topics, and no relaying. The first rule that matches decides: the rule that denies comes before
-/// the one about reading. The very first rule allows, so that participants may join.
+/// Writing and reading all topics, and no relaying. The first rule that matches decides: the rule that denies comes
+/// before the one about reading. The very first rule allows, so that participants may join.
 const RELAYS_NOT: &str = "<allow_rule><domains><id_range><min>0</min><max>230</max></id_range></domains>\
     <publish><topics><topic>*</topic></topics></publish></allow_rule>\
     <deny_rule><domains><id_range><min>0</min><max>230</max></id_range></domains>\

@@ -3,7 +3,6 @@
 use super::secured::{OPEN, Secured};
 use super::*;
 use crate::limits::SILENT_AFTER;
-use crate::participant::kept_sessions::LostSessions;
 
 /// Authenticated hosts, of which 2 is of this vendor for host 1. Host 1 has heard nothing of host 2 for a lease.
 fn pair_after_the_lease(vendor: VendorId) -> Secured {
@@ -87,22 +86,4 @@ fn peer_that_never_had_a_session_is_sent_no_goodbye() {
     discover_again(&mut secured);
     secured.run(Span::from_secs(30));
     assert_eq!(goodbyes(&mut secured), 0);
-}
-
-#[test]
-fn peers_that_may_keep_a_session_are_bounded() {
-    let mut lost = LostSessions::default();
-    let mut secured = pair_after_the_lease(VendorId::FAST_DDS);
-    discover_again(&mut secured);
-    secured.authenticate(1, 2);
-    let mut remote = secured.domain.at(1).remotes.remove(&prefix(2)).unwrap();
-    let max = u32::try_from(crate::limits::LOST_SESSIONS_MAX).unwrap();
-    for number in 0..=max {
-        remote.data.prefix = prefix(1000 + number);
-        lost.note(&remote);
-        lost.note(&remote);
-    }
-    assert!(!lost.take(prefix(1000)), "the oldest has given way");
-    assert!((1..=max).all(|number| lost.take(prefix(1000 + number))));
-    assert!(!lost.take(prefix(1001)), "each is there once");
 }

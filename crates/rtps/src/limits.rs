@@ -239,8 +239,12 @@ pub const MOVE_QUESTION_DOUBLINGS: u32 = 5;
 pub const RETURN_QUESTIONS: u32 = 12;
 
 /// How long a peer that was discovered after a move may take to show that it hears this participant, until it gets a
-/// goodbye.
+/// goodbye; and how long a peer that may keep a session may take until it is authenticated.
 pub const SILENT_AFTER: Span = Span::from_secs(1);
+
+/// Authenticated peers whose lease has ended, and that may keep their session. The oldest gives way, and waits until
+/// its own lease of this participant ends.
+pub const LOST_SESSIONS_MAX: usize = 256;
 
 /// The time from the announcements after a goodbye until the peer is asked again; each further one doubles it, up to
 /// [`REJOIN_DOUBLINGS`] times.

@@ -150,6 +150,9 @@ pub struct Quirks {
     /// Whether the peer sends to the addresses in the last announcement of a participant. Cyclone DDS and Fast DDS keep
     /// those in the first one; of others nothing is known.
     pub follows_moves: bool,
+    /// Whether a peer that takes this participant for authenticated ignores its new handshakes, and believes its
+    /// goodbye in clear. Fast DDS 2.9 does. Others begin a new handshake, or believe no goodbye in clear.
+    pub keeps_sessions: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
@@ -189,6 +192,7 @@ impl Quirks {
             heartbeat_names_last_written: false,
             plain_discovery_in_clear: false,
             follows_moves: false,
+            keeps_sessions: false,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -212,6 +216,7 @@ impl Quirks {
                 related_sample_identity_parameter: Some(ParameterId(0x800f)),
                 max_message_bytes: 65_500,
                 mistaken_key_bytes: 16,
+                keeps_sessions: true,
                 positive_acks_disabled_parameter: Some(ParameterId(0x8005)),
                 ..standard
             },

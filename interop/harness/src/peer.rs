@@ -441,6 +441,22 @@ impl Peer {
         Ok(found)
     }
 
+    /// The events of security, and the reasons for which endpoints do not match, that Peregrine has reported so far,
+    /// without the first `index`. Only Peregrine's peer supports this.
+    ///
+    /// # Errors
+    /// As of every command.
+    pub fn reasons_from(&mut self, index: usize) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        loop {
+            let answer = self.request(&format!("reason {} 0", index + found.len()), Duration::ZERO)?;
+            match self.parse::<Told>(&answer)?.reason {
+                Some(reason) => found.push(reason),
+                None => return Ok(found),
+            }
+        }
+    }
+
     /// Kills the process, so that it cannot announce its end.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
-//! Writers and readers of any type.
+//! Writers and readers of any type, whose samples are values or bytes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use peregrine::status::StatusMask;
 use peregrine::{
-    DataReader, DataWriter, DomainParticipant, InstanceHandle, InstanceState, SampleInfo, Selector, TopicType,
+    DataReader, DataWriter, DomainParticipant, InstanceHandle, InstanceState, SampleInfo, Selector, Topic, TopicType,
 };
 
 use crate::answer::{Status, Taken};
@@ -73,55 +73,68 @@ impl Endpoint {
     }
 }
 
-struct WriterOf<T: Content> {
-    writer: DataWriter<T>,
+/// The form in which this program exchanges samples with its endpoints.
+pub(crate) trait Form<C: Content>: 'static {
+    type Type: TopicType;
+
+    fn topic(participant: &DomainParticipant, name: &str) -> Result<Topic<Self::Type>>;
+    fn write(writer: &DataWriter<Self::Type>, sample: &C) -> Result<()>;
+    /// Disposes the instance of the sample.
+    fn dispose(writer: &DataWriter<Self::Type>, sample: &C) -> Result<()>;
+    fn unregister(writer: &DataWriter<Self::Type>, sample: &C) -> Result<()>;
+    fn take(reader: &DataReader<Self::Type>, selector: &Selector) -> Result<Vec<Taken>>;
+}
+
+/// The samples are values of a Rust type, which the endpoints encode and decode.
+pub(crate) enum Typed {}
+
+struct WriterOf<C: Content, F: Form<C>> {
+    writer: DataWriter<F::Type>,
     news: News,
 }
 
-struct ReaderOf<T: Content> {
-    reader: DataReader<T>,
+struct ReaderOf<C: Content, F: Form<C>> {
+    reader: DataReader<F::Type>,
     news: News,
 }
 
-pub(crate) fn create_writer<T: Content>(
+pub(crate) fn create_writer<C: Content, F: Form<C>>(
     participant: &DomainParticipant,
     topic: &str,
     qos: EndpointQos,
 ) -> Result<Box<dyn Writer>> {
     let news = News::default();
-    let publisher = participant.publisher(qos.publisher())?;
-    let topic = participant.topic::<T>(topic)?;
-    let writer = publisher
-        .writer(&topic)
+    let writer = participant
+        .publisher(qos.publisher())?
+        .writer(&F::topic(participant, topic)?)
         .data_tags(qos.tags())
         .qos(qos.writer())
         .listener(news.clone(), StatusMask::ALL)
         .build()?;
-    Ok(Box::new(WriterOf { writer, news }))
+    Ok(Box::new(WriterOf::<C, F> { writer, news }))
 }
 
-pub(crate) fn create_reader<T: Content>(
+pub(crate) fn create_reader<C: Content, F: Form<C>>(
     participant: &DomainParticipant,
     topic: &str,
     qos: EndpointQos,
 ) -> Result<Box<dyn Reader>> {
     let news = News::default();
-    let subscriber = participant.subscriber(qos.subscriber())?;
-    let topic = participant.topic::<T>(topic)?;
-    let reader = subscriber
-        .reader(&topic)
+    let reader = participant
+        .subscriber(qos.subscriber())?
+        .reader(&F::topic(participant, topic)?)
         .data_tags(qos.tags())
         .qos(qos.reader())
         .listener(news.clone(), StatusMask::ALL)
         .build()?;
-    Ok(Box::new(ReaderOf { reader, news }))
+    Ok(Box::new(ReaderOf::<C, F> { reader, news }))
 }
 
-impl<T: Content> Writer for WriterOf<T> {
+impl<C: Content, F: Form<C>> Writer for WriterOf<C, F> {
     fn write(&self, load: &Load) -> Result<()> {
         for seq in (load.first_seq..).take(load.count as usize) {
-            let sample = T::new(load.key, seq, unix_ns(), payload(seq, load.size_bytes));
-            self.writer.write(&sample).with_context(|| format!("seq {seq}"))?;
+            let sample = C::new(load.key, seq, unix_ns(), payload(seq, load.size_bytes));
+            F::write(&self.writer, &sample).with_context(|| format!("seq {seq}"))?;
             if !load.period.is_zero() {
                 std::thread::sleep(load.period);
             }
@@ -130,13 +143,11 @@ impl<T: Content> Writer for WriterOf<T> {
     }
 
     fn dispose(&self, key: u32) -> Result<()> {
-        self.writer.dispose(&T::new(key, 0, 0, Vec::new()))?;
-        Ok(())
+        F::dispose(&self.writer, &C::new(key, 0, 0, Vec::new()))
     }
 
     fn unregister(&self, key: u32) -> Result<()> {
-        self.writer.unregister_instance(&T::new(key, 0, 0, Vec::new()))?;
-        Ok(())
+        F::unregister(&self.writer, &C::new(key, 0, 0, Vec::new()))
     }
 
     fn wait_acknowledged(&self, limit: Duration) -> Result<()> {
@@ -144,7 +155,18 @@ impl<T: Content> Writer for WriterOf<T> {
     }
 
     fn status(&self) -> Status {
-        writer_status(&self.writer)
+        let matched = self.writer.publication_matched_status();
+        let incompatible = self.writer.offered_incompatible_qos_status();
+        Status {
+            matched: matched.current_count,
+            matched_total: matched.total_count,
+            incompatible_qos: incompatible.total_count,
+            incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
+            deadline_missed: self.writer.offered_deadline_missed_status().total_count,
+            liveliness_lost: self.writer.liveliness_lost_status().total_count,
+            stalled: self.writer.delivery_stalled_status().total_count.into(),
+            ..Status::default()
+        }
     }
 
     fn news(&self) -> &News {
@@ -152,13 +174,12 @@ impl<T: Content> Writer for WriterOf<T> {
     }
 }
 
-impl<T: Content> Reader for ReaderOf<T> {
+impl<C: Content, F: Form<C>> Reader for ReaderOf<C, F> {
     fn take(&self, count: usize, limit: Duration) -> Result<Vec<Taken>> {
         let mut taken: Vec<Taken> = Vec::new();
         let mut more = || -> Result<bool> {
             let selector = Selector { max_samples: count.saturating_sub(taken.len()), ..Selector::ANY };
-            let samples = self.reader.take_selected(&selector)?;
-            taken.extend(samples.iter().map(|sample| describe(sample.info(), sample.value())));
+            taken.extend(F::take(&self.reader, &selector)?);
             Ok(taken.len() >= count)
         };
         // An error ends the wait as well.
@@ -168,7 +189,20 @@ impl<T: Content> Reader for ReaderOf<T> {
     }
 
     fn status(&self) -> Status {
-        reader_status(&self.reader)
+        let matched = self.reader.subscription_matched_status();
+        let incompatible = self.reader.requested_incompatible_qos_status();
+        let liveliness = self.reader.liveliness_changed_status();
+        Status {
+            matched: matched.current_count,
+            matched_total: matched.total_count,
+            incompatible_qos: incompatible.total_count,
+            incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
+            alive: liveliness.alive_count,
+            not_alive: liveliness.not_alive_count,
+            deadline_missed: self.reader.requested_deadline_missed_status().total_count,
+            sample_lost: self.reader.sample_lost_status().total_count,
+            ..Status::default()
+        }
     }
 
     fn news(&self) -> &News {
@@ -176,35 +210,31 @@ impl<T: Content> Reader for ReaderOf<T> {
     }
 }
 
-pub(crate) fn writer_status<T: TopicType>(writer: &DataWriter<T>) -> Status {
-    let matched = writer.publication_matched_status();
-    let incompatible = writer.offered_incompatible_qos_status();
-    Status {
-        matched: matched.current_count,
-        matched_total: matched.total_count,
-        incompatible_qos: incompatible.total_count,
-        incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
-        deadline_missed: writer.offered_deadline_missed_status().total_count,
-        liveliness_lost: writer.liveliness_lost_status().total_count,
-        stalled: writer.delivery_stalled_status().total_count.into(),
-        ..Status::default()
-    }
-}
+impl<C: Content> Form<C> for Typed {
+    type Type = C;
 
-pub(crate) fn reader_status<T: TopicType>(reader: &DataReader<T>) -> Status {
-    let matched = reader.subscription_matched_status();
-    let incompatible = reader.requested_incompatible_qos_status();
-    let liveliness = reader.liveliness_changed_status();
-    Status {
-        matched: matched.current_count,
-        matched_total: matched.total_count,
-        incompatible_qos: incompatible.total_count,
-        incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
-        alive: liveliness.alive_count,
-        not_alive: liveliness.not_alive_count,
-        deadline_missed: reader.requested_deadline_missed_status().total_count,
-        sample_lost: reader.sample_lost_status().total_count,
-        ..Status::default()
+    fn topic(participant: &DomainParticipant, name: &str) -> Result<Topic<C>> {
+        Ok(participant.topic::<C>(name)?)
+    }
+
+    fn write(writer: &DataWriter<C>, sample: &C) -> Result<()> {
+        writer.write(sample)?;
+        Ok(())
+    }
+
+    fn dispose(writer: &DataWriter<C>, sample: &C) -> Result<()> {
+        writer.dispose(sample)?;
+        Ok(())
+    }
+
+    fn unregister(writer: &DataWriter<C>, sample: &C) -> Result<()> {
+        writer.unregister_instance(sample)?;
+        Ok(())
+    }
+
+    fn take(reader: &DataReader<C>, selector: &Selector) -> Result<Vec<Taken>> {
+        let samples = reader.take_selected(selector)?;
+        Ok(samples.iter().map(|sample| describe(sample.info(), sample.value())).collect())
     }
 }
 
@@ -235,7 +265,7 @@ fn key_of(handle: InstanceHandle) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-pub(crate) fn unix_ns() -> u64 {
+fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -124,9 +124,12 @@ impl Session {
             .qos(ParticipantQos { user_data, ..ParticipantQos::default() })
             .lease(command.option_millis("lease_ms")?.unwrap_or(LEASE_DEFAULT))
             .config(config)
+            .enabled(false)
             .build()?;
-        self.polling = is_polled.then(|| Polling::start(&participant));
+        // Observed before it joins: peers may answer its first announcement before this thread runs again.
         self.reasons = Some(Reasons::of(&participant));
+        participant.enable()?;
+        self.polling = is_polled.then(|| Polling::start(&participant));
         self.participant = Some(participant);
         Ok(())
     }

@@ -464,7 +464,8 @@ impl DomainParticipant {
     }
 
     /// The discovery events of this participant: first one event for each entity that is known already, then one for
-    /// each change.
+    /// each change. Reports of security and reasons of non-matches are not repeated. To get all, create the participant
+    /// disabled ([`ParticipantBuilder::enabled`](crate::ParticipantBuilder::enabled)), and enable it after this call.
     #[must_use]
     pub fn discovery_events(&self) -> DiscoveryEvents {
         DiscoveryEvents::new(Arc::clone(&self.inner.core))

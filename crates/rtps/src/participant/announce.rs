@@ -370,7 +370,10 @@ impl Participant {
         let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
         remote.is_verified = true;
         remote.answer_repetitions.end();
-        if remote.relocation.is_open() {
+        if self.config.protection.is_some() {
+            // No question is asked before a handshake.
+            remote.relocation.resume(now);
+        } else if remote.relocation.is_open() {
             // Any host may have sent the message. An answer to a question comes from an address of the participant.
             let from = remote.relocation.from().cloned();
             remote.relocation = Relocation::asking(now, from, RETURN_QUESTIONS);
@@ -396,6 +399,7 @@ impl Participant {
         if self.config.gate.is_some() {
             self.begin_use(rx.now, prefix);
         }
+        self.suspect_kept_session(rx.now, prefix);
     }
 
     /// A known participant announces itself. Returns whether anything of that is believed.

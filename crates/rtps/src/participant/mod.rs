@@ -29,10 +29,12 @@ mod gate;
 mod handshakes;
 mod healing;
 mod inventory;
+mod kept_sessions;
 mod key_channels;
 mod known_levels;
 mod liveliness_leases;
 mod local_endpoint;
+mod lost_sessions;
 mod match_places;
 mod matches;
 mod matching;
@@ -116,6 +118,7 @@ use key_channels::KeyChannels;
 use known_levels::KnownLevels;
 use liveliness_leases::LivelinessLeases;
 use local_endpoint::{LocalReader, LocalWriter};
+use lost_sessions::LostSessions;
 use message_refusal::RefusedMessages;
 use parked::ParkedParticipants;
 use places::Places;
@@ -187,6 +190,7 @@ pub struct Participant {
     secure_rejoins: Vec<SecureRejoin>,
     /// Goodbyes have the number of the next secure announcement.
     must_repeat_announcement: bool,
+    lost_sessions: LostSessions,
     refusals: Refusals,
     refused_messages: RefusedMessages,
     /// Messages that were not sent because their protection failed.
@@ -252,6 +256,7 @@ impl Participant {
             said_securely: Vec::new(),
             secure_rejoins: Vec::new(),
             must_repeat_announcement: false,
+            lost_sessions: LostSessions::default(),
             refusals: Refusals::default(),
             refused_messages: RefusedMessages::default(),
             unsealed: 0,

@@ -68,13 +68,14 @@ impl Participant {
     }
 
     /// A peer that has not shown yet that it hears this participant has announced itself. If this participant has ever
-    /// moved, the peer may have known it before, and may send to the former addresses. Returns whether the peer was
-    /// sent a goodbye, and then the announcement.
+    /// moved, the peer may have known it before, and may send to the former addresses. With security, the peer may keep
+    /// a former session. Returns whether the peer was sent a goodbye, and then the announcement.
     pub(super) fn pursue_discovered_peer(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) -> bool {
-        if !self.has_moved || self.config.protection.is_some() {
+        let may_have_known = self.has_moved && self.config.protection.is_none();
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
+        if !may_have_known && !remote.relocation.is_open() {
             return false;
         }
-        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
         debug_assert!(!remote.is_verified, "verified peers are pursued from a move on");
         if !remote.is_left_behind() {
             return false;

@@ -51,7 +51,8 @@ impl Relocation {
         Self::Open(Pursuit { from, next: Some(now), asked: 0, questions, goodbyes: 0 })
     }
 
-    /// The peer was discovered after a move, and is asked as any peer that is discovered.
+    /// The peer was discovered after a move, and is asked as any peer that is discovered; or its session was lost with
+    /// its lease, and it is not asked.
     pub(super) fn discovered(now: Instant) -> Self {
         Self::Open(Pursuit { from: None, next: Some(now + SILENT_AFTER), asked: 0, questions: 0, goodbyes: 0 })
     }

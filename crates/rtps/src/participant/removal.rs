@@ -29,6 +29,9 @@ impl Participant {
             }
             return;
         };
+        if reason == LostReason::LeaseExpired {
+            self.note_lost_session(&remote);
+        }
         self.places.free(&remote);
         self.discovery_memory.change(remote.held_bytes(), 0);
         self.unreached.remove(&prefix);

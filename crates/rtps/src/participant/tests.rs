@@ -15,6 +15,7 @@ mod forged_rereads;
 mod fragment_runs;
 mod gate;
 mod handshake_credit;
+mod kept_sessions;
 mod liveliness;
 mod matching;
 mod membership;

@@ -42,6 +42,11 @@ pub struct Figures {
     pub reported_lost: u32,
     /// Stalls of delivery that the writer reported, from the outage on.
     pub stalls: u32,
+    /// Authentications of the other side that the writer reported, from the outage on. Only Peregrine with DDS Security
+    /// reports them.
+    pub writer_authentications: u32,
+    /// The same of the reader.
+    pub reader_authentications: u32,
     /// Samples of `lost` that were written well before the outage, or since the writer reported a match again.
     pub lost_outside: usize,
     /// Samples that arrived twice.
@@ -74,6 +79,8 @@ impl Figures {
             lost: Self::lost(record),
             reported_lost: growth(&record.reader, times, |report| report.sample_lost),
             stalls: growth(&record.writer, times, |report| report.stalled),
+            writer_authentications: growth(&record.writer, times, |report| report.authenticated),
+            reader_authentications: growth(&record.reader, times, |report| report.authenticated),
             lost_outside: lost_outside(record, times),
             repeated: record.arrivals.len() - distinct.len(),
             reordered: record.arrivals.windows(2).filter(|pair| pair[1].seq < pair[0].seq).count(),

@@ -35,6 +35,8 @@ pub(super) struct Report {
     pub(super) matched_total: u32,
     pub(super) sample_lost: u32,
     pub(super) stalled: u32,
+    /// Authentications of peers that Peregrine has reported.
+    pub(super) authenticated: u32,
     pub(super) resident_kib: u64,
     /// Counts the processes of this side.
     pub(super) process: u32,

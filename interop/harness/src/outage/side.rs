@@ -17,6 +17,8 @@ use crate::peer::{Participant, Peer, Program, Status, Write};
 use crate::qos::{DataType, Qos};
 
 const DOMAIN: u32 = 7;
+/// A report of Peregrine that the other side is authenticated.
+const AUTHENTICATED: &str = " is authenticated";
 const TOPIC: &str = "outage";
 /// Every how many turns of its loop a side reports its status.
 const WRITER_TURNS_PER_REPORT: u32 = 10;
@@ -74,6 +76,9 @@ impl Side {
             log: Arc::clone(log),
             running: Arc::clone(&running),
             orders: receiver,
+            tells_reasons: setup.security.is_some() && Program::peregrine().is_ok_and(|own| own == *program),
+            reasons: 0,
+            authenticated: 0,
             processes: 0,
             next_seq: 1,
         };
@@ -130,6 +135,11 @@ struct Driver {
     log: Arc<Log>,
     running: Running,
     orders: Receiver<Order>,
+    /// Whether the peer reports its authentications.
+    tells_reasons: bool,
+    /// The reports of the present process that were read, and the authentications among them.
+    reasons: usize,
+    authenticated: u32,
     processes: u32,
     next_seq: u32,
 }
@@ -145,6 +155,7 @@ impl Driver {
         }
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer.pid());
         self.processes += 1;
+        (self.reasons, self.authenticated) = (0, 0);
         Ok(peer)
     }
 
@@ -222,13 +233,20 @@ impl Driver {
         Ok(())
     }
 
-    fn report(&self, peer: &mut Peer) -> Result<()> {
+    fn report(&mut self, peer: &mut Peer) -> Result<()> {
+        if self.tells_reasons {
+            let reasons = peer.reasons_from(self.reasons)?;
+            self.reasons += reasons.len();
+            let authentications = reasons.iter().filter(|reason| reason.contains(AUTHENTICATED)).count();
+            self.authenticated += u32::try_from(authentications).unwrap_or(u32::MAX);
+        }
         let status = peer.status("e")?;
         let at_ns = wall_ns();
         let resident_kib = resident_kib(peer.pid())?;
         let Status { matched, matched_total, sample_lost, stalled, .. } = status;
+        let (process, authenticated) = (self.processes, self.authenticated);
         let report =
-            Report { at_ns, matched, matched_total, sample_lost, stalled, resident_kib, process: self.processes };
+            Report { at_ns, matched, matched_total, sample_lost, stalled, resident_kib, process, authenticated };
         self.log.add(|record| match self.role {
             Role::Writer => record.writer.push(report),
             Role::Reader => record.reader.push(report),

@@ -245,6 +245,8 @@ mod tests {
             lost: 7,
             reported_lost: 5,
             stalls: 2,
+            writer_authentications: 0,
+            reader_authentications: 0,
             lost_outside: 0,
             repeated: 0,
             reordered: 0,

@@ -8,16 +8,18 @@ use crate::time::Span;
 /// Smoothed round-trip time and its variation (the estimator of RFC 6298).
 ///
 /// An answer to a request that was repeated measures nothing: it may answer either. Where the timeout is shorter than
-/// the round trip, no answer would ever measure it. So the timeout stays as long as repetition has made it, until an
-/// answer comes without one.
+/// the round trip, no answer would ever measure it. There each repetition is answered, too: such a superfluous answer
+/// doubles the timeout until an answer measures. On a path that loses messages, superfluous answers are rare.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrip {
     /// In nanoseconds. Without zero, the option needs no memory of its own; each pair of endpoints has one.
     smoothed: Option<NonZeroU64>,
     /// In units of [`VARIATION_UNIT`], to save memory.
     variation: u32,
-    /// How often the timeout is doubled, because answers came after repeated requests.
+    /// How often the timeout is doubled.
     doublings: u8,
+    /// Superfluous answers that may still come.
+    superfluous: u8,
 }
 
 /// In nanoseconds: the greatest variation is 68 s.
@@ -29,7 +31,7 @@ const DOUBLINGS_MAX: u8 = 4;
 impl RoundTrip {
     /// Adds one measurement.
     pub fn sample(&mut self, measured: Span) {
-        self.doublings = 0;
+        (self.doublings, self.superfluous) = (0, 0);
         let (smoothed, variation) = match self.smoothed.map(NonZeroU64::get) {
             None => (measured.0, measured.0 / 2),
             Some(smoothed) => {
@@ -44,8 +46,18 @@ impl RoundTrip {
 
     /// An answer has come after so many repetitions of its request.
     pub fn note_answer_to_repeated(&mut self, repetitions: u32) {
-        let repetitions = u8::try_from(repetitions).unwrap_or(u8::MAX);
-        self.doublings = self.doublings.saturating_add(repetitions).min(DOUBLINGS_MAX);
+        self.superfluous = u8::try_from(repetitions).unwrap_or(u8::MAX);
+    }
+
+    /// An answer has come that says nothing new, and answers no open request: if the request before was repeated, that
+    /// was unnecessary.
+    pub const fn note_superfluous_answer(&mut self) {
+        if self.superfluous > 0 {
+            self.superfluous -= 1;
+            if self.doublings < DOUBLINGS_MAX {
+                self.doublings += 1;
+            }
+        }
     }
 
     /// An answer has come to a request that was not repeated, and that measures nothing for another reason.
@@ -113,7 +125,10 @@ mod tests {
                 });
                 match waits.take_while(|waited| *waited < round_trip).count() {
                     0 => rtt.sample(round_trip),
-                    repetitions => rtt.note_answer_to_repeated(u32::try_from(repetitions).unwrap()),
+                    repetitions => {
+                        rtt.note_answer_to_repeated(u32::try_from(repetitions).unwrap());
+                        (0..repetitions).for_each(|_| rtt.note_superfluous_answer());
+                    }
                 }
                 rtt.estimate() == round_trip
             });
@@ -123,11 +138,16 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_lengthen_the_timeout_to_a_bound_and_answers_in_time_shorten_it() {
+    fn superfluous_answers_lengthen_the_timeout_to_a_bound_and_answers_in_time_shorten_it() {
         let patience = |rtt: &RoundTrip| rtt.patience(0, Span::ZERO, Span::from_secs(100));
         let mut rtt = RoundTrip::default();
         let first = patience(&rtt);
+        rtt.note_answer_to_repeated(2);
+        assert_eq!(patience(&rtt), first, "the repetitions may have been lost");
+        (0..100).for_each(|_| rtt.note_superfluous_answer());
+        assert_eq!(patience(&rtt), first.times(4), "no more answers than repetitions");
         rtt.note_answer_to_repeated(u32::MAX);
+        (0..100).for_each(|_| rtt.note_superfluous_answer());
         assert_eq!(patience(&rtt), first.times(1 << DOUBLINGS_MAX));
         for doublings in (0..DOUBLINGS_MAX).rev() {
             rtt.note_answer_in_time();

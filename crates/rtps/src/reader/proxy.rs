@@ -464,10 +464,8 @@ impl WriterProxy {
         if let Some(asked) = self.asked.as_mut()
             && (asked.first..=asked.last).contains(&number)
         {
-            match asked.attempts {
-                0 | 1 if number == asked.first => self.round_trip.sample(now.since(asked.first_at)),
-                0 | 1 => {}
-                attempts => self.round_trip.note_answer_to_repeated(attempts - 1),
+            if asked.attempts <= 1 && number == asked.first {
+                self.round_trip.sample(now.since(asked.first_at));
             }
             asked.attempts = 1;
         }

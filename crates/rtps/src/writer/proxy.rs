@@ -418,6 +418,8 @@ impl ReaderProxy {
             self.asked_at.clear();
         } else if self.asked_at.is_none() && self.asked_below.is_some() {
             self.round_trip.note_answer_in_time();
+        } else if base <= self.acknowledged_below {
+            self.round_trip.note_superfluous_answer();
         }
         let passed_over_from = self.passed_over_from.get().map(|from| from.max(base));
         self.passed_over_from.set(passed_over_from.filter(|from| *from < self.acknowledged_below));

@@ -11,7 +11,7 @@ use peregrine::{DataReader, DomainParticipant};
 const DOMAIN: u32 = 106;
 /// Below the default of `max_instances_per_reader`.
 const INSTANCES: u32 = 1_000_000;
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn participant() -> DomainParticipant {
     DomainParticipant::builder(DOMAIN).config(config().with_shared_memory(false)).build().unwrap()

@@ -72,8 +72,9 @@ impl UnpaidBytes {
     fn refill(&self, now: Instant) {
         let before = self.refilled_at.load(Ordering::Relaxed);
         let refill = now.since(Instant(before)).bytes_at(self.refill_per_second);
-        // Parts of a byte add up. Another thread that refills for the same time wins.
-        let until = Instant(before) + Span::of_bytes_at(refill, self.refill_per_second);
+        // Parts of a byte add up, unless the budget is full. Another thread that refills for the same time wins.
+        let is_partial = i64::try_from(refill).is_ok_and(|refill| refill < self.used());
+        let until = if is_partial { Instant(before) + Span::of_bytes_at(refill, self.refill_per_second) } else { now };
         let is_due = refill > 0;
         if is_due && self.refilled_at.compare_exchange(before, until.0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             let refill = i64::try_from(refill).unwrap_or(i64::MAX);

@@ -49,8 +49,7 @@ impl RoundTrip {
         self.superfluous = u8::try_from(repetitions).unwrap_or(u8::MAX);
     }
 
-    /// An answer has come that says nothing new, and answers no open request: if the request before was repeated, that
-    /// was unnecessary.
+    /// An answer has come that says nothing new: if the request before was repeated, that was unnecessary.
     pub const fn note_superfluous_answer(&mut self) {
         if self.superfluous > 0 {
             self.superfluous -= 1;
@@ -60,7 +59,7 @@ impl RoundTrip {
         }
     }
 
-    /// An answer has come to a request that was not repeated, and that measures nothing for another reason.
+    /// An answer has come before its request was repeated, or was repeated again, and measures nothing.
     pub const fn note_answer_in_time(&mut self) {
         self.doublings = self.doublings.saturating_sub(1);
     }

@@ -47,9 +47,11 @@ impl AnswerBudgets {
 impl AnswerBudget {
     fn spend(&mut self, now: Instant, bytes: usize) -> bool {
         let refill = now.since(self.refilled_at).bytes_at(ANSWER_REFILL_PER_SECOND);
-        // Parts of a byte add up.
+        // Parts of a byte add up, unless the budget is full.
         if refill > 0 {
-            self.refilled_at = self.refilled_at + Span::of_bytes_at(refill, ANSWER_REFILL_PER_SECOND);
+            let is_full = refill >= ANSWER_CREDIT_MAX - self.bytes.min(ANSWER_CREDIT_MAX);
+            let until = self.refilled_at + Span::of_bytes_at(refill, ANSWER_REFILL_PER_SECOND);
+            self.refilled_at = if is_full { now } else { until };
             self.add(refill);
         }
         // An answer that exceeds every budget leaves when the budget is full.

@@ -23,10 +23,11 @@ impl Participant {
     }
 
     /// A peer was discovered. If its session was lost with its lease, the peer gets a goodbye unless it is
-    /// authenticated soon.
+    /// authenticated soon. The note stays until then: the peer may be lost again, or an impostor may announce it.
     pub(super) fn suspect_kept_session(&mut self, now: Instant, peer: GuidPrefix) {
-        if self.lost_sessions.take(peer)
+        if self.lost_sessions.contains(peer)
             && let Some(remote) = self.remotes.get_mut(&peer)
+            && Quirks::of(remote.data.vendor).keeps_sessions
         {
             remote.relocation = Relocation::discovered(now);
             self.heal_later(peer);
@@ -35,6 +36,7 @@ impl Participant {
 
     /// A peer is authenticated: it does not keep a former session.
     pub(super) fn note_new_session(&mut self, peer: GuidPrefix) {
+        self.lost_sessions.remove(peer);
         if let Some(remote) = self.remotes.get_mut(&peer)
             && remote.relocation.is_open()
             && remote.relocation.from().is_none()

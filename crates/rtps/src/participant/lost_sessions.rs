@@ -11,17 +11,19 @@ pub(super) struct LostSessions(VecDeque<GuidPrefix>);
 
 impl LostSessions {
     pub(super) fn note(&mut self, peer: GuidPrefix) {
-        self.take(peer);
+        self.remove(peer);
         if self.0.len() >= LOST_SESSIONS_MAX {
             self.0.pop_front();
         }
         self.0.push_back(peer);
     }
 
-    /// Whether the peer was noted. It is no longer.
-    pub(super) fn take(&mut self, peer: GuidPrefix) -> bool {
-        let at = self.0.iter().position(|lost| *lost == peer);
-        at.and_then(|at| self.0.remove(at)).is_some()
+    pub(super) fn contains(&self, peer: GuidPrefix) -> bool {
+        self.0.contains(&peer)
+    }
+
+    pub(super) fn remove(&mut self, peer: GuidPrefix) {
+        self.0.retain(|lost| *lost != peer);
     }
 }
 
@@ -41,8 +43,9 @@ mod tests {
             lost.note(peer(number));
             lost.note(peer(number));
         }
-        assert!(!lost.take(peer(0)), "the oldest has given way");
-        assert!((1..=LOST_SESSIONS_MAX).all(|number| lost.take(peer(number))));
-        assert!(!lost.take(peer(1)), "each is there once");
+        assert!(!lost.contains(peer(0)), "the oldest has given way");
+        assert!((1..=LOST_SESSIONS_MAX).all(|number| lost.contains(peer(number))));
+        lost.remove(peer(1));
+        assert!(!lost.contains(peer(1)), "each is there once");
     }
 }

@@ -143,6 +143,7 @@ impl Participant {
     pub(super) fn hear_of_relocation(&mut self, rx: &Reception<'_>, from: Guid, input: &Input<'_>) {
         if let Some(remote) = self.remotes.get_mut(&from.prefix)
             && remote.relocation.is_open()
+            && !remote.may_keep_session(self.config.protection.is_some())
             && remote.is_answer(from, input)
             && remote.names(rx.source, &self.config.addresses.paths)
         {
@@ -153,6 +154,11 @@ impl Participant {
 }
 
 impl RemoteParticipant {
+    /// Whether this participant pursues it because it may keep a former session: only a new one shows the contrary.
+    fn may_keep_session(&self, is_secure: bool) -> bool {
+        is_secure && !self.is_authenticated() && self.relocation.from().is_none()
+    }
+
     /// Whether it answers a question by this. An authenticated peer answers with the reader that was asked: others may
     /// have no protection, and an impostor could answer for them.
     fn is_answer(&self, from: Guid, input: &Input<'_>) -> bool {

@@ -235,9 +235,10 @@ impl RemoteParticipant {
 
     /// Whether a later announcement has overtaken this one with its number. Datagrams overtake each other on their way,
     /// and so do those of two threads of the sender. An impostor may number as it likes: the number does not decide
-    /// between contradictory terms, nor while the addresses are in doubt.
+    /// between contradictory terms or summaries, nor while the addresses are in doubt.
     pub(super) fn has_overtaken(&self, now: Instant, number: SequenceNumber, found: &ParticipantData) -> bool {
-        let is_doubtful = self.doubt.is_some() || self.new_terms.is_some();
+        let is_contradicted = self.inventories.iter().any(Inventory::is_contradicted);
+        let is_doubtful = self.doubt.is_some() || self.new_terms.is_some() || is_contradicted;
         !is_doubtful
             && are_same(&self.data, found)
             && self.announced.is_some_and(|(last, at)| number < last && now.since(at) <= OVERTAKEN_WITHIN)

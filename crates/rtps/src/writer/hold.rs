@@ -15,7 +15,7 @@ impl Writer {
 
     /// The driver of an asynchronous writer calls this after it has [returned](Self::reclaim) a sent batch.
     pub fn note_sent(&mut self, now: Instant) {
-        if self.is_backed_up() {
+        if self.is_backed_up() || self.packer.is_open() {
             return;
         }
         let ended = self.hold.note_sent(now, self.next_to_send, self.history.last());
@@ -30,9 +30,9 @@ impl Writer {
     pub(super) fn report_hold(&mut self, now: Instant) {
         self.note_sent(now);
         let cause = self.cause_of_hold();
-        if cause != HeldBack::Acknowledgements
-            && let Some(lasting) = self.hold.take_report(now)
-        {
+        if cause == HeldBack::Acknowledgements {
+            self.hold.restart(now);
+        } else if let Some(lasting) = self.hold.take_report(now) {
             self.counters.stalls += 1;
             self.events.push_back(WriterEvent::HeldBack { cause, lasting });
         }

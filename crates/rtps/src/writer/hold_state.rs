@@ -32,8 +32,8 @@ impl Hold {
         self.reported_since.take().map(|since| now.since(since))
     }
 
-    /// When to look whether the observed sample still waits. After a report too: samples whose readers have left are
-    /// sent by no call of the driver.
+    /// When to look whether the observed sample still waits. After a report too: when the last reader leaves, the
+    /// driver has nothing to send, and makes no call.
     pub(super) fn look_at(&self, now: Instant) -> Option<Instant> {
         let due = self.observed?.1 + STALL_AFTER;
         Some(if due <= now { now + STALL_AFTER } else { due })
@@ -47,6 +47,13 @@ impl Hold {
         }
         self.reported_since = Some(since);
         Some(now.since(since))
+    }
+
+    /// Readers have held the observed sample back until now.
+    pub(super) fn restart(&mut self, now: Instant) {
+        if let Some((_, at)) = self.observed.as_mut().filter(|_| self.reported_since.is_none()) {
+            *at = now;
+        }
     }
 
     /// How long samples have been held back at least.

@@ -145,6 +145,8 @@ impl Writer {
             if let Some(since) = reader.lag.take_ended_stall() {
                 let (reader, lasted) = (reader.info.guid, now.since(since));
                 self.events.push_back(WriterEvent::StallEnded { reader, lasted });
+                // The samples that have waited for this reader may leave from now on.
+                self.hold.restart(now);
             }
             if reader.lag.report_at().is_some_and(|at| at <= now)
                 && let Some(stall) = stall_of(reader, now)
@@ -166,6 +168,9 @@ impl Writer {
     /// those that hold up others.
     pub(super) fn check_lags(&mut self, now: Instant) {
         let gave_up = self.give_up(now);
+        if gave_up {
+            self.hold.restart(now);
+        }
         self.report_stalls(now);
         if self.leave_behind() || gave_up {
             self.reschedule(now);

@@ -19,6 +19,8 @@ const OUTAGE: Duration = Duration::from_secs(6);
 const DOWN: Duration = Duration::from_secs(1);
 /// Long enough that a participant which is forgotten after the outage is seen, and patient with a slow machine.
 const WATCH: Watch = Watch { at_least: Duration::from_secs(4), at_most: Duration::from_secs(30) };
+/// Far beyond two leases, and the goodbyes to Fast DDS (1 to 4.6 s): a machine may be slow.
+const FLOW_LIMIT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 5;
 /// Pairs at the same time. They mostly wait.
 const WORLDS: usize = 6;
@@ -55,12 +57,12 @@ fn observe(case: &Case, place: usize, pair: &str, stalls: &Stalls) -> Result<Fig
     observe_awake(&setup, outage, stalls, ATTEMPTS)
 }
 
-/// Data must flow again after one handshake at most. A simulation checks when they do
+/// Data must flow again after one handshake at most. A simulation checks more exactly when they do, without Fast DDS
 /// (`crates/sim/tests/secure_outages.rs`).
 fn judge(case: &Case, figures: &Figures) -> std::result::Result<(), String> {
     let is_durable = case.qos == durable();
     let conditions = [
-        ("data flow again", matches!(figures.flow, Flow::After(_))),
+        ("data flow again", matches!(figures.flow, Flow::After(time) if time < FLOW_LIMIT)),
         ("one handshake is enough", figures.writer_authentications.max(figures.reader_authentications) <= 1),
         ("each side matches at most once", figures.writer.new_matches.max(figures.reader.new_matches) <= 1),
         ("each side has one match", [figures.writer.at_end, figures.reader.at_end] == [1, 1]),

@@ -105,8 +105,8 @@ impl WriterCore {
         turn.end();
         if outbox.is_sent() {
             guard.reclaim(&mut outbox);
-            guard.writer.note_sent(now());
         }
+        guard.writer.note_sent(now());
         let outcome = match next {
             Some(at) => PublishOutcome::At(at),
             None if guard.writer.has_to_publish() || !is_handed_over => PublishOutcome::Again,

@@ -51,13 +51,24 @@ fn forged_denials_delay_no_announcement() {
     }
 }
 
-/// An impostor with as many writers, of which it announces others.
 #[test]
 fn forged_summaries_delay_no_announcement() {
+    forge_summaries(0);
+}
+
+/// The announcements of host 2 that refute the lies look outdated.
+#[test]
+fn forged_summaries_with_higher_numbers_delay_no_announcement() {
+    forge_summaries(1000);
+}
+
+/// An impostor with as many writers, of which it announces others. Its announcements have higher numbers than this.
+fn forge_summaries(above: i64) {
     const WRITERS: u32 = 10;
     let mut domain = crowd(WRITERS);
     for round in 0..ROUNDS.unsigned_abs() {
         let mut liar = stranger(config(2));
+        liar.announcer.number = SequenceNumber(above + i64::from(round));
         for key in 0..WRITERS {
             liar.put_writer(domain.now, domain.wall(), publication(2, FIRST_KEY + WRITERS * round + key, "topic"));
         }

@@ -56,6 +56,19 @@ fn peer_that_ignores_new_handshakes_after_its_lease_is_sent_goodbyes_until_it_is
 }
 
 #[test]
+fn peer_that_is_lost_again_before_it_is_authenticated_is_sent_a_goodbye_after_its_return() {
+    let mut secured = pair_after_the_lease(VendorId::FAST_DDS);
+    discover_again(&mut secured);
+    secured.domain.deaf = Some(1);
+    secured.run(LEASE + Span::from_secs(1));
+    let before = goodbyes(&mut secured);
+    secured.domain.deaf = None;
+    discover_again(&mut secured);
+    secured.run(SILENT_AFTER + Span::from_millis(500));
+    assert_eq!(goodbyes(&mut secured), before + 1);
+}
+
+#[test]
 fn peer_that_is_authenticated_in_time_after_its_lease_is_sent_no_goodbye() {
     let mut secured = pair_after_the_lease(VendorId::FAST_DDS);
     discover_again(&mut secured);

@@ -19,6 +19,7 @@ const MEASUREMENT_MS: u32 = 700;
 /// Bytes of a sample.
 const SIZES: [u32; 6] = [32, 1024, 4096, 16_384, 32_768, 63_000];
 const RAW: &[&str] = &["-raw"];
+const READ_THREAD: &[&str] = &["-useReadThread"];
 const BY_SHARED_MEMORY: &[&str] = &["-transport", "SHMEM"];
 const FUTEX: &str = "shm-futex";
 
@@ -38,8 +39,10 @@ const PERCENTILES: [Percentile; 3] = [
 /// A path of samples, and its floor.
 #[derive(Clone, Copy)]
 enum Path {
-    /// UDP on loopback; raw sockets.
+    /// UDP on loopback, with listeners; raw sockets.
     Udp,
+    /// The same with threads that wait for samples in place of listeners.
+    UdpWaiting,
     /// Shared memory, a copy on each side; a futex and the same copies.
     SharedMemory,
 }
@@ -58,7 +61,7 @@ pub(crate) fn tails(workspace: &Workspace) -> Result<()> {
         "{:<34} {:>10} {:>10} {:>7} {:>15} {:>8}",
         "medians of five rounds", "floor", "ours", "ratio", "lowest, highest", "target"
     );
-    for path in [Path::Udp, Path::SharedMemory] {
+    for path in [Path::Udp, Path::UdpWaiting, Path::SharedMemory] {
         for data_len in SIZES {
             let rounds = (0..ROUNDS).map(|round| bench.measure(path, data_len, round % 2 == 0));
             match rounds.collect::<Result<Vec<_>>>() {
@@ -81,6 +84,7 @@ impl Bench {
         let before = floor_first.then(|| self.floor(path, data_len)).transpose()?;
         let both = match path {
             Path::Udp => &[],
+            Path::UdpWaiting => READ_THREAD,
             Path::SharedMemory => BY_SHARED_MEMORY,
         };
         let ours = self.pairs.latency(&Case { data_len, both, publisher: &[] }, Place::Loopback).context("ours")?;
@@ -90,7 +94,9 @@ impl Bench {
 
     fn floor(&mut self, path: Path, data_len: u32) -> Result<LatencyResult> {
         match path {
-            Path::Udp => self.pairs.latency(&Case { data_len, both: RAW, publisher: &[] }, Place::Loopback),
+            Path::Udp | Path::UdpWaiting => {
+                self.pairs.latency(&Case { data_len, both: RAW, publisher: &[] }, Place::Loopback)
+            }
             Path::SharedMemory => {
                 let measurements = self.floors.run(FUTEX, usize::try_from(data_len)?)?;
                 let latency = measurements.into_iter().find_map(|measurement| measurement.publisher.latency);
@@ -105,6 +111,7 @@ impl Path {
     fn describe(self, data_len: u32) -> String {
         match self {
             Self::Udp => format!("UDP, {data_len} B"),
+            Self::UdpWaiting => format!("UDP, read thread, {data_len} B"),
             Self::SharedMemory => format!("shared memory, {data_len} B"),
         }
     }

@@ -273,8 +273,10 @@ pub const TERMS_QUESTION_DOUBLINGS: u32 = 6;
 pub const GOODBYE_SILENCE: Span = Span::from_millis(200);
 
 /// How long after a new announcement of a participant one with a lower number counts as outdated. A participant that
-/// has restarted under its former GUID prefix numbers its announcements from one again: it is believed after this time.
+/// has restarted under its former GUID prefix numbers its announcements from one again, and is believed after this
+/// time. The answer to a question about a forged announcement has a lower number, and must come later.
 pub const OVERTAKEN_WITHIN: Span = Span::from_millis(200);
+const _: () = assert!(OVERTAKEN_WITHIN.0 <= QUESTION_AFTER.0, "an answer to a question is never outdated");
 
 /// How long after a change of its endpoints a participant is asked whether that is true, and after a question without
 /// an answer again. All changes until then share the question.

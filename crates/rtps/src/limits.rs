@@ -539,6 +539,10 @@ pub const ROOM_ACK_EVERY: Span = RETRY_IN_FLOW;
 /// back-off above that takes about ten seconds. The writer waits for the reader again as soon as the reader answers.
 pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;
 
+/// How often the samples of a flow carry a request for acknowledgement when all readers are inactive. The first sample
+/// that passes again after an outage then shows the readers soon how many samples they lack.
+pub const INACTIVE_ASK_EVERY: Span = Span::from_millis(100);
+
 /// How long after a match each reader is sent its own HEARTBEATs, in place of one for all, because the new reader has
 /// not answered its first one. Such a reader answers within some 10 ms of its own match.
 pub const OPENING_MAX: Span = Span::from_millis(500);

@@ -47,7 +47,7 @@ impl Writer {
                 None => Answers::Settled,
             });
         }
-        if any { answers } else { Answers::None }
+        if any { answers } else { self.answers_of_inactive() }
     }
 
     /// Requests acknowledgement from the readers of selections that owe one, each by a separate message: a shared

@@ -2,10 +2,11 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, CORK_SAMPLES_MAX, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, LASTING_INTERVALS, LASTING_PAUSE,
-    LASTING_SAMPLES, LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_PAUSE_MAX, LOOK_SAMPLE_BYTES_MIN, ONE_BY_ONE_AFTER_LOSS,
-    RETRY_IN_FLOW, RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_AFTER, STEADY_ASK_EVERY,
-    STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    ASK_EVERY_BYTES, CORK_SAMPLES_MAX, CROWD_LOOK_EVERY, CROWD_WAIT_MAX, INACTIVE_ASK_EVERY, LASTING_INTERVALS,
+    LASTING_PAUSE, LASTING_SAMPLES, LASTING_WAIT_MAX, LOOK_EVERY_BYTES, LOOK_PAUSE_MAX, LOOK_SAMPLE_BYTES_MIN,
+    ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_IN_LASTING_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS,
+    STEADY_ASK_AFTER, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX,
+    WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -25,6 +26,8 @@ pub(super) struct InFlight {
 pub(super) enum Answers {
     /// No reader acknowledges.
     None,
+    /// All readers that acknowledge are inactive.
+    Inactive,
     /// At least one reader needs a request with each sample: see [`super::proxy::ReaderProxy::is_current`].
     CatchingUp,
     /// The answers of at least one reader wait in a [crowd](crate::limits::CROWD_FROM), and no reader outside of crowds
@@ -44,6 +47,7 @@ impl Answers {
             (Self::Crowded, _) | (_, Self::Crowded) => Self::Crowded,
             (Self::Asked, _) | (_, Self::Asked) => Self::Asked,
             (Self::Settled, _) | (_, Self::Settled) => Self::Settled,
+            (Self::Inactive, _) | (_, Self::Inactive) => Self::Inactive,
             (Self::None, Self::None) => Self::None,
         }
     }
@@ -188,7 +192,7 @@ impl Flow {
     /// Schedules a request for acknowledgement in case that no later sample carries one.
     pub(super) fn plan_timer(&mut self, now: Instant, answers: Answers) {
         match answers {
-            Answers::None => {}
+            Answers::None | Answers::Inactive => {}
             Answers::Settled if self.is_steady() => self.next_heartbeat = Some(now + self.tail_wait()),
             Answers::Crowded if self.next_heartbeat.is_none() => self.next_heartbeat = Some(now + CROWD_LOOK_EVERY),
             _ if self.next_heartbeat.is_none() => self.next_heartbeat = Some(now + self.retry_min()),
@@ -198,8 +202,12 @@ impl Flow {
 
     /// Whether the next message should request acknowledgement.
     pub(super) fn wants_acknowledgement(&self, now: Instant, held: usize, answers: Answers) -> bool {
-        if self.samples_since_asked == 0 || answers == Answers::None {
+        if self.samples_since_asked == 0 {
             return false;
+        }
+        if matches!(answers, Answers::None | Answers::Inactive) {
+            let is_due = || self.last_asked.is_none_or(|at| now.since(at) >= INACTIVE_ASK_EVERY);
+            return answers == Answers::Inactive && is_due();
         }
         let asks_by_pace = match answers {
             Answers::Settled if self.is_sparse(held) => {

@@ -684,7 +684,13 @@ impl Writer {
                 break;
             }
         }
-        if any { answers } else { Answers::None }
+        if any { answers } else { self.answers_of_inactive() }
+    }
+
+    /// The state of the readers when none of them counts.
+    #[cold]
+    fn answers_of_inactive(&self) -> Answers {
+        if self.readers.iter().any(ReaderProxy::repairs) { Answers::Inactive } else { Answers::None }
     }
 
     /// Samples sent and not acknowledged, without history that late joiners still request, and without those that only

@@ -377,7 +377,9 @@ impl Writer {
         self.flow.record_heartbeat(now, self.cork.is_on);
         let retry_min = self.flow.retry_min();
         let mut due: Option<Instant> = None;
+        let mut any = false;
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
+            any = true;
             let is_in_crowd = puts_off && reader.owed_answer.is_in_crowd(now);
             let patience = reader.patience_in_flow(first_min).max(retry_min);
             let at = match reader.late_at().filter(|_| !is_in_crowd) {
@@ -390,7 +392,12 @@ impl Writer {
             }
             reader.await_answer(now + patience);
         }
-        self.flow.ask_at(due.unwrap_or(now + retry_min));
+        if any {
+            self.flow.ask_at(due.unwrap_or(now + retry_min));
+        } else {
+            // The timer asks inactive readers as before.
+            self.reschedule(now);
+        }
     }
 
     /// A thread waits for acknowledgements: a first request that is not answered is repeated soon. A reader without

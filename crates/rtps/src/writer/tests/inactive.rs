@@ -1,7 +1,7 @@
 //! The history that is kept for a reader that does not answer.
 
 use super::*;
-use crate::limits::{INACTIVE_KEEP_BYTES, INACTIVE_KEEP_SAMPLES};
+use crate::limits::{INACTIVE_ASK_EVERY, INACTIVE_KEEP_BYTES, INACTIVE_KEEP_SAMPLES};
 
 /// A pair of which the answers of the reader have been lost for so long that the writer no longer waits for it.
 fn deafened(config: WriterConfig, readers: usize) -> Pair {
@@ -57,4 +57,35 @@ fn writer_names_the_readers_that_are_behind() {
     assert_eq!(pair.writer.readers_behind(last).count(), 2);
     pair.run(Span::from_secs(1));
     assert_eq!(pair.writer.readers_behind(last).count(), 0);
+}
+
+#[test]
+fn flow_to_inactive_readers_carries_requests_and_resumes_with_the_first_samples_after_an_outage() {
+    const GAP: Span = Span::from_millis(10);
+    let mut pair = Pair::new(keep_all(u32::MAX), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(10));
+    pair.fate = |_, to_reader| if to_reader { vec![] } else { vec![Span::from_micros(50)] };
+    while !pair.writer_events.contains(&WriterEvent::ReaderInactive(reader_guid(0))) {
+        pair.write(1, b"x");
+        pair.run(GAP);
+        assert!(pair.now < Instant(60_000_000_000), "the reader is not inactive");
+    }
+    let heartbeats_before = pair.writer.counters().heartbeats;
+    for _ in 0..500 {
+        pair.write(1, b"x");
+        pair.run(GAP);
+    }
+    let heartbeats = pair.writer.counters().heartbeats - heartbeats_before;
+    assert!((45..=60).contains(&heartbeats), "{heartbeats} in 5 s; the timer sends one per second, the flow ten");
+    pair.take(0);
+    pair.fate = perfect;
+    let last = pair.writer.last();
+    for _ in 0..=INACTIVE_ASK_EVERY.0 / GAP.0 {
+        pair.write(1, b"x");
+        pair.run(GAP);
+    }
+    pair.run(Span::from_millis(50));
+    assert!(pair.writer.is_acknowledged_by_all(last));
+    assert_eq!(pair.readers[0].counters().lost, 0);
 }

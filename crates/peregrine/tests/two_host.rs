@@ -27,6 +27,9 @@ const SCHEDULING_MAX: Duration = Duration::from_millis(400);
 /// Threads of the fast writer, and how long they write.
 const THREADS: usize = 16;
 const WRITING: Duration = Duration::from_secs(5);
+/// The steady writer writes for five seconds: longer than the kernel looks for a host, and shorter than a lease.
+const STEADY_PERIOD: Duration = Duration::from_millis(1);
+const STEADY_SAMPLES: u32 = 5_000;
 /// Images that the local pair exchanges; the send queue has room for all of them.
 const IMAGES: u8 = 3;
 /// The time of one image over the slow link, which carries 1 Mbit/s.
@@ -53,6 +56,8 @@ fn main() {
         Ok("fast writer") => roles::fast_writer(),
         Ok("image reader") => roles::image_reader(),
         Ok("local pair") => roles::local_pair(),
+        Ok("steady writer") => roles::steady_writer(),
+        Ok("steady reader") => roles::steady_reader(),
         Ok(role) => panic!("{ROLE}={role} is not a role"),
         Err(_) => {
             two_network_namespaces_get_messages();
@@ -65,6 +70,8 @@ fn main() {
             println!("test writes over a slow link end in time and take little memory ... ok");
             local_reader_does_not_wait_for_a_slow_link();
             println!("test local reader does not wait for a slow link ... ok");
+            let longest = host_that_is_switched_off_delays_no_samples_to_another_host();
+            println!("test host that is switched off delays no samples to another host ... ok, a gap of {longest}");
         }
     }
 }
@@ -197,6 +204,44 @@ mod roles {
         std::thread::park_timeout(PATIENCE);
     }
 
+    /// Writes at a fixed rate to two readers. Prints a line when both are matched. At the end prints how often a thread
+    /// waited for room in a send buffer, and how many datagrams were not sent because their host was not found.
+    pub(super) fn steady_writer() {
+        let participant = participant();
+        let topic = participant.topic::<Number>("numbers").unwrap();
+        let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        println!("matched");
+        let begin = Instant::now();
+        for value in 0..STEADY_SAMPLES {
+            let due = begin + STEADY_PERIOD * value;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            writer.write(&Number { value }).unwrap();
+        }
+        let errors = participant.transport_statistics().into_iter().map(|(_, statistics)| statistics.send_errors);
+        let (waits, unresolved) =
+            errors.fold((0, 0), |sum, error| (sum.0 + error.would_block, sum.1 + error.unresolved));
+        println!("{waits} waits, {unresolved} unresolved");
+        std::thread::park_timeout(PATIENCE);
+    }
+
+    /// Prints a line when the reader is matched. When it has got every sample in order, prints the longest time between
+    /// two samples.
+    pub(super) fn steady_reader() {
+        let participant = participant();
+        let topic = participant.topic::<Number>("numbers").unwrap();
+        let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+        reader.wait_for_writers(1, PATIENCE).unwrap();
+        println!("matched");
+        let (mut longest, mut last) = (Duration::ZERO, None::<Instant>);
+        for value in 0..STEADY_SAMPLES {
+            assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value }));
+            longest = longest.max(last.replace(Instant::now()).map_or(Duration::ZERO, |last| last.elapsed()));
+        }
+        println!("{} ms", longest.as_millis());
+        std::thread::park_timeout(PATIENCE);
+    }
+
     fn resident_kib() -> usize {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -234,6 +279,23 @@ impl Host {
         ip(&["-n", &a.0, "link", "add", "link0", "type", "veth", "peer", "name", "link0", "netns", &b.0]);
         for (host, address) in [(a, "10.84.0.1/24"), (b, "10.84.0.2/24")] {
             ip(&["-n", &host.0, "address", "add", address, "dev", "link0"]);
+            ip(&["-n", &host.0, "link", "set", "link0", "up"]);
+            ip(&["-n", &host.0, "route", "add", "224.0.0.0/4", "dev", "link0"]);
+        }
+        hosts
+    }
+
+    /// Three namespaces behind a switch, which is the last one.
+    fn behind_a_switch() -> [Self; 4] {
+        let hosts = ["a", "b", "c", "switch"].map(Self::new);
+        let [.., switch] = &hosts;
+        ip(&["-n", &switch.0, "link", "add", "bridge", "type", "bridge"]);
+        ip(&["-n", &switch.0, "link", "set", "bridge", "up"]);
+        for (number, host) in (1..).zip(&hosts[..3]) {
+            let (port, address) = (format!("port{number}"), format!("10.84.0.{number}/24"));
+            ip(&["-n", &host.0, "link", "add", "link0", "type", "veth", "peer", "name", &port, "netns", &switch.0]);
+            ip(&["-n", &switch.0, "link", "set", &port, "master", "bridge", "up"]);
+            ip(&["-n", &host.0, "address", "add", &address, "dev", "link0"]);
             ip(&["-n", &host.0, "link", "set", "link0", "up"]);
             ip(&["-n", &host.0, "route", "add", "224.0.0.0/4", "dev", "link0"]);
         }
@@ -339,6 +401,28 @@ fn local_reader_does_not_wait_for_a_slow_link() {
     let took = Duration::from_millis(told.trim_end_matches(" ms").parse().unwrap());
     assert!(took < IMAGE_TIME, "{IMAGES} images took {took:?}");
     assert_eq!(reader.line(), "an image has come");
+}
+
+/// The kernel of the writer's host keeps datagrams for the missing host, whose link-layer address it does not find.
+/// Returns the longest time between two samples at the other host.
+fn host_that_is_switched_off_delays_no_samples_to_another_host() -> String {
+    let [a, b, c, switch] = Host::behind_a_switch();
+    let mut readers = [&b, &c].map(|host| host.start("steady reader"));
+    let mut writer = a.start("steady writer");
+    assert_eq!(writer.line(), "matched");
+    readers.iter_mut().for_each(|reader| assert_eq!(reader.line(), "matched"));
+    ip(&["-n", &switch.0, "link", "set", "port2", "down"]);
+    ip(&["-n", &a.0, "neighbour", "flush", "to", "10.84.0.2"]);
+    let told = writer.line();
+    let (waits, unresolved) = told.split_once(" waits, ").expect("two numbers");
+    assert_eq!(waits, "0", "threads waited for room in a send buffer ({told})");
+    assert_ne!(unresolved, "0 unresolved", "the kernel kept no datagrams for the missing host: nothing is tested");
+    let [off, on] = &mut readers;
+    let longest = on.line();
+    assert!(longest.ends_with(" ms"), "the reader has all samples: {longest}");
+    ip(&["-n", &switch.0, "link", "set", "port2", "up"]);
+    assert!(off.line().ends_with(" ms"), "the reader on the host that has returned has all samples");
+    longest
 }
 
 /// The control: processes in one namespace share memory.

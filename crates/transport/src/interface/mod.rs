@@ -1,6 +1,11 @@
 //! The network interfaces of this host, which of them to use, and when they change.
 
 mod list;
+#[cfg(target_os = "linux")]
+mod neighbours;
+#[cfg(not(target_os = "linux"))]
+#[path = "neighbours_portable.rs"]
+mod neighbours;
 mod select;
 #[cfg(target_os = "linux")]
 mod watch;
@@ -9,6 +14,7 @@ mod watch;
 mod watch;
 
 pub use list::list;
+pub use neighbours::{next_hop, unresolved_neighbours};
 pub use select::{NoInterface, Selection, select};
 pub use watch::InterfaceWatcher;
 
@@ -17,6 +23,15 @@ use std::net::IpAddr;
 /// The system's number of an interface; never zero for an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceIndex(pub u32);
+
+/// A host on a network of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Neighbour {
+    /// Its address.
+    pub address: IpAddr,
+    /// The interface that leads to the network.
+    pub interface: InterfaceIndex,
+}
 
 /// An address of an interface, with the length of its network prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -58,6 +58,9 @@ pub struct SendErrors {
     pub no_buffers: u64,
     /// Forbidden, usually by a firewall rule (`EPERM`, `EACCES`).
     pub forbidden: u64,
+    /// The link-layer address of the host, or of the router before it, is not known, and as many datagrams wait for it
+    /// as may: the host is switched off or not on the network.
+    pub unresolved: u64,
     /// Any other reason.
     pub other: u64,
 }
@@ -66,8 +69,8 @@ impl SendErrors {
     /// Sum over all reasons.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let Self { would_block, refused, unreachable, too_large, no_buffers, forbidden, other } = *self;
-        [would_block, refused, unreachable, too_large, no_buffers, forbidden, other].iter().sum()
+        let Self { would_block, refused, unreachable, too_large, no_buffers, forbidden, unresolved, other } = *self;
+        [would_block, refused, unreachable, too_large, no_buffers, forbidden, unresolved, other].iter().sum()
     }
 }
 
@@ -99,6 +102,7 @@ impl AddAssign for SendErrors {
         self.too_large += other.too_large;
         self.no_buffers += other.no_buffers;
         self.forbidden += other.forbidden;
+        self.unresolved += other.unresolved;
         self.other += other.other;
     }
 }
@@ -128,6 +132,7 @@ pub(super) struct SendCounters {
     too_large: AtomicU64,
     no_buffers: AtomicU64,
     forbidden: AtomicU64,
+    pub(super) unresolved: AtomicU64,
     other: AtomicU64,
 }
 
@@ -206,6 +211,7 @@ impl Counters {
                 too_large: load(&sent.too_large),
                 no_buffers: load(&sent.no_buffers),
                 forbidden: load(&sent.forbidden),
+                unresolved: load(&sent.unresolved),
                 other: load(&sent.other),
             },
         }
@@ -231,6 +237,7 @@ mod tests {
             too_large: 1,
             no_buffers: 1,
             forbidden: 1,
+            unresolved: 0,
             other: 1,
         };
         assert_eq!(counters.snapshot().send_errors, expected);

@@ -304,6 +304,26 @@ impl Socket {
     /// ones would stay unknown until the next datagram.
     #[cfg(target_os = "linux")]
     fn update_kernel_drops(&self) {
+        if let Some(memory) = self.memory() {
+            self.counters.received.update_kernel_drops(memory[8]);
+        }
+    }
+
+    /// Whether datagrams that have not left the host occupy half of the send buffer or more. `false` where the system
+    /// does not say.
+    #[must_use]
+    pub fn is_half_full(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.memory().is_some_and(|memory| memory[2] >= memory[3] / 2);
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// The kernel's account of this socket (`SO_MEMINFO`): the third value is the memory of datagrams to be sent, the
+    /// fourth its limit, and the ninth the number of received datagrams that were dropped. Older kernels have fewer
+    /// values.
+    #[cfg(target_os = "linux")]
+    fn memory(&self) -> Option<[u32; 9]> {
         use std::os::fd::AsRawFd as _;
         let mut values = [0_u32; 9];
         let mut size = size_of_val(&values) as libc::socklen_t;
@@ -311,10 +331,7 @@ impl Socket {
         let place = values.as_mut_ptr().cast();
         // SAFETY: `place` is writable memory of `size` bytes.
         let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut size) };
-        // The ninth value is the number of drops (`SK_MEMINFO_DROPS`); older kernels have fewer values.
-        if result == 0 && size as usize == size_of_val(&values) {
-            self.counters.received.update_kernel_drops(values[8]);
-        }
+        (result == 0 && size as usize == size_of_val(&values)).then_some(values)
     }
 
     /// Wakes a blocked receiver on systems where `shutdown` does not: it sees the shutdown before it looks at the

@@ -63,6 +63,12 @@ impl Transmit<'_> {
         self.slices.iter().map(|slice| slice.len()).fold(0, usize::saturating_add)
     }
 
+    /// The datagrams that the network sees.
+    fn datagrams(&self) -> u64 {
+        let segments = self.segment_bytes.map_or(1, |segment| self.bytes().div_ceil(segment.get().into()).max(1));
+        segments as u64
+    }
+
     /// Checks the limits of a train here, because the kernel's own checks differ between versions.
     fn check(&self, segment_bytes: NonZeroU16) -> io::Result<()> {
         let invalid = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
@@ -105,6 +111,19 @@ impl Socket {
         Batch::new(self, transmits, libc::MSG_DONTWAIT).run()
     }
 
+    /// Like [`Self::try_send`], to a host whose link-layer address is not known. Datagrams without room are not sent
+    /// later: they are counted as [unresolved](super::SendErrors::unresolved).
+    pub fn send_to_unresolved(&self, transmits: &[Transmit<'_>]) {
+        #[cfg(all(target_os = "linux", feature = "simulation"))]
+        if let Some(simulated) = &self.simulated {
+            self.send_in_simulation(simulated, transmits);
+            return;
+        }
+        let sent = Batch { waits: false, ..Batch::new(self, transmits, libc::MSG_DONTWAIT) }.run();
+        let lost = transmits.get(sent.processed..).unwrap_or(&[]).iter().map(Transmit::datagrams).sum();
+        add(&self.counters.sent.unresolved, lost);
+    }
+
     #[cfg(all(target_os = "linux", feature = "simulation"))]
     /// Every datagram leaves at once; the network may lose it.
     fn send_in_simulation(&self, simulated: &super::simulated::Simulated, transmits: &[Transmit<'_>]) -> Sent {
@@ -132,6 +151,8 @@ struct Batch<'a> {
     retries: u32,
     /// The socket's send buffer is full.
     full: bool,
+    /// The rest of the batch is sent later.
+    waits: bool,
     sent: Sent,
 }
 
@@ -149,7 +170,7 @@ enum Verdict {
 
 impl<'a> Batch<'a> {
     fn new(socket: &'a Socket, transmits: &'a [Transmit<'a>], flags: libc::c_int) -> Self {
-        Self { socket, transmits, flags, retries: 0, full: false, sent: Sent::default() }
+        Self { socket, transmits, flags, retries: 0, full: false, waits: true, sent: Sent::default() }
     }
 
     fn run(mut self) -> Sent {
@@ -234,7 +255,9 @@ impl<'a> Batch<'a> {
 
     /// Leaves the rest to a later call.
     fn stop(&mut self, would_block: &io::Error) {
-        self.socket.counters.sent.count_error(would_block);
+        if self.waits {
+            self.socket.counters.sent.count_error(would_block);
+        }
         self.full = true;
     }
 

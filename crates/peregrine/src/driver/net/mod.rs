@@ -12,3 +12,4 @@ pub(crate) mod send_limit;
 mod send_run;
 pub(in crate::driver) mod socket_barrier;
 pub(in crate::driver) mod streams;
+mod unresolved;

@@ -8,13 +8,16 @@ use arrayvec::ArrayVec;
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::interface::InterfaceIndex;
-use peregrine_transport::udp::{ConnectedSockets, Fragmentation, SendFailure, Sent, Socket, SocketOptions, Transmit};
+use peregrine_transport::udp::{
+    ConnectedSockets, Fragmentation, SendFailure, Sent, Socket, SocketOptions, Statistics, Transmit,
+};
 use tracing::Level;
 
 use super::left_answers::LeftAnswers;
 use super::send_limit::SendLimit;
 use super::send_run::{Run, TRANSMITS};
 use super::streams::Streams;
+use super::unresolved::Unresolved;
 use crate::driver::base::sync::lock;
 use crate::driver::base::user_code::log;
 
@@ -30,6 +33,7 @@ pub(crate) struct SendSockets {
     /// Connected sockets for frequent destinations.
     pub(crate) connected: ConnectedSockets,
     fragmenting: Fragmenting,
+    unresolved: Unresolved,
     /// Peers that are reached by connections.
     pub(in crate::driver) streams: Streams,
     /// Acknowledgements that the next messages take along.
@@ -128,6 +132,7 @@ impl Route {
 impl SendSockets {
     /// `options` are those of sockets that are opened later on demand.
     pub(in crate::driver) fn new(connected: ConnectedSockets, options: &SocketOptions, streams: Streams) -> Self {
+        let unresolved = Unresolved::new(options);
         let options = SocketOptions { fragmentation: Fragmentation::Allow, ..options.clone() };
         let fragmenting = Fragmenting { options, v4: Mutex::default(), v6: Mutex::default() };
         Self {
@@ -136,6 +141,7 @@ impl SendSockets {
             multicast: RwLock::default(),
             connected,
             fragmenting,
+            unresolved,
             streams,
             left_answers: LeftAnswers::default(),
         }
@@ -270,11 +276,11 @@ impl SendSockets {
     fn send_multicast(&self, group: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> usize {
         let senders = self.multicast();
         let senders = senders.iter().filter(|sender| sender.is_v4 == group.is_ipv4());
-        let processed = senders.map(|sender| send(&sender.socket, group, transmits, limit).processed);
+        let processed = senders.map(|sender| send(&sender.socket, group, transmits, limit, || true).processed);
         processed.min().unwrap_or(transmits.len())
     }
 
-    /// Sends by the connected socket, if there is one, and the transmits that it refuses by the ordinary one.
+    /// Sends to one address. Messages to other hosts do not wait while the kernel looks for some host.
     fn send_unicast(
         &self,
         connected: Option<&Socket>,
@@ -283,8 +289,28 @@ impl SendSockets {
         limit: &mut SendLimit,
     ) -> Outcome {
         let mut outcome = Outcome { processed: 0, is_connected_good: true };
+        if !self.unresolved.is_any() {
+            outcome = self.send_by_usual_sockets(connected, destination, transmits, limit);
+            if outcome.processed == transmits.len() || !self.unresolved.is_any() {
+                return outcome;
+            }
+        }
+        let rest = transmits.get(outcome.processed..).unwrap_or(&[]);
+        outcome.processed += self.send_apart(connected, destination, rest, limit);
+        outcome
+    }
+
+    /// Sends by the connected socket, if there is one, and the transmits that it refuses by the ordinary one.
+    fn send_by_usual_sockets(
+        &self,
+        connected: Option<&Socket>,
+        destination: SocketAddr,
+        transmits: &[Transmit<'_>],
+        limit: &mut SendLimit,
+    ) -> Outcome {
+        let mut outcome = Outcome { processed: 0, is_connected_good: true };
         if let Some(socket) = connected {
-            let sent = send(socket, destination, transmits, limit);
+            let sent = send(socket, destination, transmits, limit, || self.unresolved.is_free_after_look());
             outcome.is_connected_good = sent.first_failure.is_none();
             // Transmits that the system accepted after the first refusal are sent twice; readers discard duplicates by
             // sequence number.
@@ -294,25 +320,88 @@ impl SendSockets {
             }
         }
         let rest = transmits.get(outcome.processed..).unwrap_or(&[]);
-        let Some(socket) = self.unicast(destination) else {
-            return Outcome { processed: transmits.len(), ..outcome };
+        outcome.processed += match self.unicast(destination) {
+            Some(socket) => {
+                let keeps_waiting = || self.unresolved.is_free_after_look();
+                self.send_by_shared_socket(socket, destination, rest, limit, keeps_waiting)
+            }
+            None => rest.len(),
         };
-        let sent = send(socket, destination, rest, limit);
-        outcome.processed += sent.processed;
+        outcome
+    }
+
+    /// Returns the number of transmits that are done.
+    fn send_by_shared_socket(
+        &self,
+        socket: &Socket,
+        destination: SocketAddr,
+        transmits: &[Transmit<'_>],
+        limit: &mut SendLimit,
+        keeps_waiting: impl Fn() -> bool,
+    ) -> usize {
+        let sent = send(socket, destination, transmits, limit, keeps_waiting);
+        self.unresolved.note_sent(socket, transmits);
         if let Some(failure) = sent.first_failure
             && SendFailure::is_too_large(&failure)
         {
-            self.send_in_fragments(destination, rest.get(failure.index..sent.processed).unwrap_or(&[]), limit);
+            self.send_in_fragments(destination, transmits.get(failure.index..sent.processed).unwrap_or(&[]), limit);
         }
-        outcome
+        sent.processed
+    }
+
+    /// Sends while there are unresolved hosts: messages to them without waiting for room, all others by a socket of
+    /// their own. Returns the number of transmits that are done.
+    #[cold]
+    fn send_apart(
+        &self,
+        connected: Option<&Socket>,
+        destination: SocketAddr,
+        transmits: &[Transmit<'_>],
+        limit: &mut SendLimit,
+    ) -> usize {
+        let usual = || connected.or_else(|| self.unicast(destination));
+        let Some(diversion) = self.unresolved.diversion() else {
+            return self.send_by_usual_sockets(connected, destination, transmits, limit).processed;
+        };
+        if self.unresolved.has_no_path(&diversion, destination.ip()) {
+            // The kernel keeps some of these messages, and sends them when the host comes back.
+            if let Some(socket) = usual() {
+                socket.send_to_unresolved(transmits);
+            }
+            return transmits.len();
+        }
+        match diversion.socket(destination).or_else(|| self.unicast(destination)) {
+            Some(socket) => {
+                let keeps_waiting = || {
+                    self.unresolved.look();
+                    true
+                };
+                self.send_by_shared_socket(socket, destination, transmits, limit, keeps_waiting)
+            }
+            None => transmits.len(),
+        }
     }
 
     /// Sends transmits that do not fit with IP fragmentation.
     #[cold]
     fn send_in_fragments(&self, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) {
         if let Some(socket) = self.fragmenting.socket(destination.is_ipv4()) {
-            send(&socket, destination, transmits, limit);
+            send(&socket, destination, transmits, limit, || self.unresolved.is_free_after_look());
         }
+    }
+
+    /// Counters of the sockets that were opened on demand: over IPv4, over IPv6.
+    pub(in crate::driver) fn statistics_on_demand(&self) -> [Statistics; 2] {
+        let mut sums = self.connected.statistics();
+        for (sum, more) in sums.iter_mut().zip(self.unresolved.statistics()) {
+            *sum += more;
+        }
+        for (sum, place) in sums.iter_mut().zip([&self.fragmenting.v4, &self.fragmenting.v6]) {
+            if let Some(socket) = &*lock(place) {
+                *sum += socket.statistics();
+            }
+        }
+        sums
     }
 }
 
@@ -356,8 +445,15 @@ struct Outcome {
     is_connected_good: bool,
 }
 
-/// Sends until all transmits are done, or until the time is over while the send buffer is full.
-fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>], limit: &mut SendLimit) -> Sent {
+/// Sends until all transmits are done, or, while the send buffer is full, until the time is over or `keeps_waiting` is
+/// false.
+fn send(
+    socket: &Socket,
+    destination: SocketAddr,
+    transmits: &[Transmit<'_>],
+    limit: &mut SendLimit,
+    keeps_waiting: impl Fn() -> bool,
+) -> Sent {
     let mut all = Sent::default();
     loop {
         let sent = socket.send(transmits.get(all.processed..).unwrap_or(&[]));
@@ -371,7 +467,7 @@ fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>], li
             all.first_failure.get_or_insert(SendFailure { index, ..failure });
         }
         all.processed += sent.processed;
-        if all.processed >= transmits.len() || limit.is_over() {
+        if all.processed >= transmits.len() || !keeps_waiting() || limit.is_over() {
             return all;
         }
     }

@@ -541,14 +541,15 @@ impl Domain {
         }
     }
 
-    /// The counters of the sockets, with their addresses. Port 0 stands for all connected sockets together.
+    /// The counters of the sockets, with their addresses. Port 0 stands for all sockets together that were opened on
+    /// demand.
     pub(crate) fn statistics(&self) -> Vec<(std::net::SocketAddr, peregrine_transport::udp::Statistics)> {
         let (groups, senders) = (self.group_sockets().clone(), self.sockets.multicast());
         let receiving = self.data_sockets.iter().chain(&self.control_sockets).chain(&groups);
         let all = receiving.chain(senders.iter().map(|sender| &sender.socket));
         let nowhere = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()].map(|ip: IpAddr| (ip, 0).into());
-        let connected = nowhere.into_iter().zip(self.sockets.connected.statistics());
-        all.map(|socket| (socket.local_address(), socket.statistics())).chain(connected).collect()
+        let on_demand = nowhere.into_iter().zip(self.sockets.statistics_on_demand());
+        all.map(|socket| (socket.local_address(), socket.statistics())).chain(on_demand).collect()
     }
 }
 

@@ -513,6 +513,12 @@ pub const LASTING_INTERVALS: u32 = 32;
 /// Longest such time without a sample in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
 pub const LASTING_WAIT_MAX: Span = Span::from_millis(200);
 
+/// How long readers that have everything wait for others until the writer compares.
+pub const APART_AFTER: Span = Span::from_millis(250);
+
+/// A writer sends to readers apart if the others have waited for them for all but one of so many parts of the time.
+pub const APART_SHARE: u64 = 4;
+
 /// How long a reader that lacks samples acknowledges nothing new until the writer reports that it stalls delivery, and
 /// no longer delays the samples of others.
 pub const STALL_AFTER: Span = Span::from_secs(1);

@@ -155,6 +155,8 @@ pub struct Network {
     rng: fastrand::Rng,
     faults: Faults,
     link: Option<Link>,
+    /// Slower links to some nodes: bandwidth, and the time for which a datagram may queue before it is lost.
+    slow: BTreeMap<NodeId, (Link, Span)>,
     /// Until when the link from one node to another is busy.
     busy_until: BTreeMap<(NodeId, NodeId), Instant>,
     /// The side of each node. Nodes of different sides cannot communicate.
@@ -176,6 +178,7 @@ impl Network {
             rng: fastrand::Rng::with_seed(seed),
             faults,
             link: None,
+            slow: BTreeMap::new(),
             busy_until: BTreeMap::new(),
             sides: Vec::new(),
             closed_port: None,
@@ -194,6 +197,12 @@ impl Network {
     /// Gives all links this bandwidth from now on.
     pub const fn set_link(&mut self, link: Link) {
         self.link = Some(link);
+    }
+
+    /// Gives the links to and from this node a bandwidth of their own. A datagram that would queue for longer than
+    /// `queue` is lost, as at the router before a slow link.
+    pub fn set_slow_link(&mut self, node: NodeId, link: Link, queue: Span) {
+        self.slow.insert(node, (link, queue));
     }
 
     /// Partitions the network: a node receives only from nodes of its own side. Nodes beyond the list are on side 0.
@@ -286,8 +295,14 @@ impl Network {
         let spread = self.faults.delay_max.0.saturating_sub(self.faults.delay_min.0);
         let delay = Span(self.faults.delay_min.0 + self.rng.u64(0..=spread));
         let mut at = now + delay;
-        if let Some(link) = self.link {
+        let slow = [datagram.to, datagram.from].iter().find_map(|node| self.slow.get(node).copied());
+        let (link, queue) = slow.map_or((self.link, Span::INFINITE), |(link, queue)| (Some(link), queue));
+        if let Some(link) = link {
             let busy_until = self.busy_until.entry((datagram.from, datagram.to)).or_insert(now);
+            if busy_until.since(now) > queue {
+                self.counters.lost += 1;
+                return;
+            }
             let span = datagram.bytes.len() as u64 * 1_000_000_000 / link.bytes_per_second.max(1);
             *busy_until = now.max(*busy_until) + Span(span);
             at = *busy_until + delay;

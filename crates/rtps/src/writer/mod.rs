@@ -3,6 +3,7 @@
 //! After every call that may produce output, the caller drains [`Writer::poll_transmit`] and [`Writer::poll_event`],
 //! and reads the next deadline from [`Writer::poll_timeout`].
 
+mod apart;
 mod backlog;
 mod bypass;
 mod cache;
@@ -71,6 +72,7 @@ use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, VendorId};
 use crate::wire::Header;
+use apart::WaitForOthers;
 use backlog::Backlog;
 use cache_watch::CacheWatch;
 use cork_state::Cork;
@@ -113,6 +115,7 @@ pub struct Writer {
     /// The reader at which the last round of [serving](Self::serve_readers) stopped.
     next_served: usize,
     last_to_acknowledge: Witness,
+    wait_for_others: WaitForOthers,
     /// A reader may be one that no longer answers: see [`ReaderProxy::is_inactive`].
     may_have_inactive: bool,
     /// A reader may await its first HEARTBEAT: see [`ReaderProxy::awaits_first_heartbeat`].
@@ -154,6 +157,7 @@ impl Writer {
             hold: Hold::default(),
             next_served: 0,
             last_to_acknowledge: Witness::default(),
+            wait_for_others: WaitForOthers::default(),
             may_have_inactive: false,
             is_opening: false,
             batch_bytes: 0,
@@ -296,7 +300,7 @@ impl Writer {
             self.counters.heartbeats += 1;
             self.packer.close();
         }
-        self.assert_liveliness_singly(now, |reader| reader.selection.is_some());
+        self.assert_liveliness_singly(now, |reader| reader.selection.is_some() || reader.is_apart());
     }
 
     /// The number of the newest change.
@@ -643,7 +647,9 @@ impl Writer {
         let (first, last) = self.announced();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
-        for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none()) {
+        for reader in
+            self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged() && r.selection.is_none() && !r.is_apart())
+        {
             reader.record_heartbeat(now, last);
             reader.owed_answer.begin(now);
         }
@@ -672,7 +678,7 @@ impl Writer {
             return self.answers_with_selections();
         }
         let (mut answers, mut any, puts_off) = (Answers::Settled, false, self.flow.may_put_off(now));
-        for reader in self.readers.iter().filter(|r| r.repairs()) {
+        for reader in self.readers.iter().filter(|r| r.repairs() && !r.is_apart()) {
             any |= reader.counts() || reader.retains_unacknowledged();
             answers = answers.worse_of(match reader.is_current() {
                 _ if puts_off && reader.owed_answer.is_in_crowd(now) => Answers::Crowded,
@@ -698,7 +704,7 @@ impl Writer {
     fn in_flight(&self) -> InFlight {
         let counting = self.readers.iter().filter(|r| r.counts() && r.is_messaged());
         let start = |reader: &ReaderProxy| reader.acknowledged_below.max(reader.paced_from);
-        let paced = counting.clone().filter(|r| !r.is_left_behind).map(start).min();
+        let paced = counting.clone().filter(|r| !r.is_left_behind && !r.is_apart()).map(start).min();
         let from = paced.or_else(|| counting.map(start).min()).unwrap_or(self.next_to_send);
         InFlight {
             samples: self.next_to_send.distance_from(from),

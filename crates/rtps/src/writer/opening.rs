@@ -70,7 +70,12 @@ impl Writer {
     /// to all of its readers.
     pub(super) fn announced_to(&self, now: Instant, index: usize) -> (SequenceNumber, SequenceNumber) {
         let reader = self.readers.get(index).filter(|reader| self.is_opening && reader.skips_to_first_heartbeat());
-        let Some(reader) = reader else { return self.available() };
+        let Some(reader) = reader else {
+            let (first, last) = self.available();
+            let sent_below = self.readers.get(index).map_or(self.next_to_send, |r| r.sent_below(self.next_to_send));
+            let last = last.min(sent_below.previous());
+            return (first.min(last.next()), last);
+        };
         // A reader that does not answer hides nothing from its siblings for long.
         let is_limit = |other: &ReaderProxy| {
             reader.awaits_first_heartbeat() || other.opens_until.get().is_some_and(|until| now < until)

@@ -20,6 +20,7 @@ use crate::transmit::{Destination, Peers};
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::AckNack;
 
+use super::apart::Apart;
 use super::filter::{RejectedRun, SampleFilter, admits};
 use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};
@@ -70,7 +71,7 @@ pub(super) struct ProgressBefore {
 
 /// A writer has one for each reader that it matches.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<ReaderProxy>() <= 464);
+const _: () = assert!(size_of::<ReaderProxy>() <= 472);
 
 #[derive(Debug)]
 pub(super) struct ReaderProxy {
@@ -104,6 +105,8 @@ pub(super) struct ReaderProxy {
     pub(super) ask_again_at: Compact<Instant>,
     /// The writer sends new samples without waiting for its acknowledgements, because other readers keep pace.
     pub(super) is_left_behind: bool,
+    /// Set while the writer sends to it apart from others.
+    pub(super) apart: Rare<Apart>,
     /// The first change whose acknowledgement the writer waits for before it sends more: older ones are history that
     /// the reader catches up with.
     pub(super) paced_from: SequenceNumber,
@@ -161,6 +164,7 @@ impl ReaderProxy {
             unanswered: 0,
             ask_again_at: Compact::NONE,
             is_left_behind: false,
+            apart: Rare::default(),
             paced_from: first_relevant,
             patience: patience.max(1),
             round_trip: RoundTrip::default(),
@@ -231,7 +235,7 @@ impl ReaderProxy {
 
     /// Whether new samples wait for its acknowledgements, while others are not left behind either.
     pub(super) fn is_paced(&self) -> bool {
-        self.counts() && self.is_messaged() && !self.is_left_behind
+        self.counts() && self.is_messaged() && !self.is_left_behind && !self.is_apart()
     }
 
     /// Whether it was asked so lately that its answer is not late yet.
@@ -298,7 +302,7 @@ impl ReaderProxy {
     /// Whether it requests a sample that the flow has lost, and not only history.
     pub(super) fn has_lost_in_flow(&self) -> bool {
         let last = self.requested.as_ref().and_then(|wanted| wanted.iter().last());
-        !self.is_left_behind && last.is_some_and(|last| last >= self.paced_from)
+        !self.is_left_behind && !self.is_apart() && last.is_some_and(|last| last >= self.paced_from)
     }
 
     /// Whether the writer does not wait for it at present: it has left too many requests unanswered, or has made no

@@ -12,6 +12,7 @@ use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
+use super::apart::Apart;
 use super::pack::Outgoing;
 use super::proxy::{ProgressBefore, ReaderProxy};
 use super::repair_budget::{DATA_OVERHEAD, first_sent};
@@ -74,6 +75,7 @@ impl Writer {
             reader.note_fruitless(now);
         }
         let has_lost = reader.has_lost_in_flow();
+        let has_lost_apart = asks && reader.lacks_of_apart(&acknack.state);
         let (round_trip, in_crowd) = (reader.round_trip.estimate(), reader.owed_answer.is_in_crowd(now));
         let live_from = before.max(reader.joined_at);
         let live_to = reader.acknowledged_below;
@@ -110,8 +112,10 @@ impl Writer {
         self.pump(now);
         if let Some(index) = self.readers.position(from) {
             self.note_opening(now, index, acknack);
+            self.adapt_apart(now, index, acknowledged, has_lost_apart);
             self.serve_or_defer_reader(now, index);
         }
+        self.look_for_slow_readers(now);
     }
 
     /// Handles a request for fragments of a change (RTPS 2.5 §8.3.8.10).
@@ -159,7 +163,10 @@ impl Writer {
             self.counters.repairs_withheld += 1;
             return;
         }
-        self.flow.cut(now, round_trip);
+        match self.readers.get_mut(index).and_then(|reader| reader.apart.as_mut()) {
+            Some(apart) => apart.cut(now, round_trip),
+            None => self.flow.cut(now, round_trip),
+        }
         if self.is_backed_up() {
             // A HEARTBEAT makes the reader repeat its request when the backlog has been sent.
             self.owe_heartbeat(now, index);
@@ -207,10 +214,14 @@ impl Writer {
                 break;
             }
             let Some(reader) = self.readers.get_mut(index) else { break };
-            let requested = reader.requested.take();
+            let sent_below = reader.sent_below(self.next_to_send);
+            // Samples that were not sent to a reader apart follow by themselves.
+            let asks_for_sent = |wanted: &SequenceNumberSet| wanted.iter().next().is_some_and(|n| n < sent_below);
+            let is_apart = reader.is_apart();
+            let requested = reader.requested.take().filter(|wanted| !is_apart || asks_for_sent(wanted));
             let push_from = if may_push { reader.push_from.take().get() } else { None };
             let owed = core::mem::take(&mut reader.owed_heartbeat);
-            if requested.is_none() && push_from.is_none() && !owed {
+            if requested.is_none() && push_from.is_none() && !owed && !is_apart {
                 continue;
             }
             self.finish_group(now);
@@ -218,6 +229,9 @@ impl Writer {
             let is_repaired = requested.is_some_and(|requested| self.repair(now, index, &requested));
             if owed && !is_repaired {
                 self.directed_heartbeat(now, index);
+            }
+            if is_apart {
+                self.send_apart(now, index);
             }
             if let Some(from) = push_from {
                 pushes = true;
@@ -291,7 +305,7 @@ impl Writer {
     fn is_to_ask_together(&self, now: Instant, may_put_off: bool) -> bool {
         let (sent_below, mut count) = (self.next_to_send, 0);
         for reader in self.readers.iter().filter(|reader| reader.is_late(now, sent_below)) {
-            if !reader.counts() || may_put_off && reader.owed_answer.is_in_crowd(now) {
+            if !reader.counts() || reader.is_apart() || may_put_off && reader.owed_answer.is_in_crowd(now) {
                 return false;
             }
             count += 1;
@@ -380,6 +394,11 @@ impl Writer {
         let mut any = false;
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
             any = true;
+            if reader.is_apart() {
+                // Its own requests have their own times.
+                due = reader.late_at().map_or(due, |at| Some(due.map_or(at, |due| due.min(at))));
+                continue;
+            }
             let is_in_crowd = puts_off && reader.owed_answer.is_in_crowd(now);
             let patience = reader.patience_in_flow(first_min).max(retry_min);
             let at = match reader.late_at().filter(|_| !is_in_crowd) {
@@ -526,12 +545,14 @@ impl Writer {
         let room = max_message.saturating_sub(self.group.qos_bytes);
         let mut sent = SequenceNumberSet::empty(requested.base());
         let mut bytes = 0;
+        let sent_below = reader.sent_below(self.next_to_send);
+        let bytes_max = reader.apart.as_ref().map_or(REPAIR_BYTES_MAX, Apart::window);
         let mut is_withheld = false;
         let mut gone_below = SequenceNumber::ZERO;
         let declared_lost = reader.declared_lost(first, own_first);
         let to = self.group.own_destination(reader);
         for number in requested.iter() {
-            if number < gone_below || number >= self.next_to_send || declared_lost.contains(&number) {
+            if number < gone_below || number >= sent_below || declared_lost.contains(&number) {
                 continue;
             }
             let held = self.history.get(number).filter(|_| number >= own_first);
@@ -561,7 +582,7 @@ impl Writer {
                 is_withheld = true;
                 break;
             }
-            if bytes > 0 && (bytes + len > REPAIR_BYTES_MAX || reader.repairs_paid.available() < len) {
+            if bytes > 0 && (bytes + len > bytes_max || reader.repairs_paid.available() < len) {
                 break;
             }
             bytes += len;
@@ -621,7 +642,7 @@ impl Writer {
     }
 
     /// Each repair ends with a HEARTBEAT, so that the reader answers at once whether it arrived.
-    fn end_repair(&mut self, now: Instant, index: usize, max_message: usize) {
+    pub(super) fn end_repair(&mut self, now: Instant, index: usize, max_message: usize) {
         if self.packer.is_open() && self.packer.open_len() + self.own_heartbeat_len(index) <= max_message {
             self.put_own_heartbeat(now, index, false, false);
             self.packer.close();

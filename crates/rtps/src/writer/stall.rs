@@ -38,7 +38,7 @@ impl Writer {
                 reader: reader.info.guid,
                 unacknowledged,
                 is_active: !reader.is_inactive(),
-                delays_others: reader.counts() && !reader.is_left_behind && unacknowledged > 0,
+                delays_others: reader.counts() && !reader.is_left_behind && !reader.is_apart() && unacknowledged > 0,
                 stall: stall_of(reader, now).filter(|stall| stall.lasting >= STALL_AFTER.into() && unacknowledged > 0),
             }
         })

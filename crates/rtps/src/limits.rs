@@ -513,6 +513,12 @@ pub const LASTING_INTERVALS: u32 = 32;
 /// Longest such time without a sample in a lasting flow, unless [`STEADY_INTERVALS`] are longer.
 pub const LASTING_WAIT_MAX: Span = Span::from_millis(200);
 
+/// Smallest window of a reader that is sent to apart, in bytes, at any loss rate. One sample may always be under way.
+pub const APART_WINDOW_MIN: usize = 4 << 10;
+
+/// Samples that such a reader is sent in one burst: as many as it can request at once.
+pub const APART_SAMPLES_MAX: u64 = 256;
+
 /// How long readers that have everything wait for others until the writer compares.
 pub const APART_AFTER: Span = Span::from_millis(250);
 

@@ -119,6 +119,8 @@ fn reader_behind_a_slow_link_does_not_delay_others_and_gets_what_its_link_carrie
         let (seconds, bytes) = (10, 1_000);
         assert_eq!(flow.write(seconds * 1_000, bytes), 0);
         assert!(flow.longest_lag <= 600, "the fast reader lacked {} samples", flow.longest_lag);
+        let counters = flow.world.member(FROM).unwrap().writers[&flow.writer.entity].counters();
+        assert_eq!(counters.readers_sent_apart, 1);
         let carried = bytes_per_second as usize * seconds / (bytes + 84);
         let got = flow.taken[1].len() as f64 / carried as f64;
         assert!(got >= share, "{bytes_per_second} bytes/s: the slow reader got {got:.2} of what its link carries");

@@ -7,88 +7,15 @@
 //! it has caught up. The history is kept for it as for any other reader, so that a KEEP_ALL writer whose limits are
 //! reached still waits for it.
 
-use crate::limits::{
-    APART_AFTER, APART_SHARE, CORK_SAMPLES_MAX, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
-};
+use crate::limits::APART_SAMPLES_MAX;
 use crate::seq::{SequenceNumber, SequenceNumberSet};
-use crate::time::{Instant, Span};
+use crate::time::Instant;
 
 use super::Writer;
+use super::apart_state::Apart;
 use super::pack::Outgoing;
 use super::proxy::ReaderProxy;
 use super::repair_budget::DATA_OVERHEAD;
-
-/// The flow to one reader that is sent to apart.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Apart {
-    /// The first change that was not sent to it.
-    pub(super) sent_below: SequenceNumber,
-    /// Bytes that may be under way to it.
-    window: usize,
-    /// Below this size, the window grows by the acknowledged bytes; above, by an eighth of them.
-    gentle_from: usize,
-    last_cut: Instant,
-}
-
-/// How long the readers that have everything have waited for others.
-#[derive(Debug, Default)]
-pub(super) struct WaitForOthers {
-    /// When the window was first found closed.
-    since: Option<Instant>,
-    waited: Span,
-    /// Since when a reader has everything and the window is closed.
-    idle_from: Option<Instant>,
-}
-
-impl Apart {
-    const fn new(sent_below: SequenceNumber) -> Self {
-        Self { sent_below, window: WINDOW_BYTES_MIN, gentle_from: WINDOW_BYTES_START, last_cut: Instant(0) }
-    }
-
-    pub(super) const fn window(&self) -> usize {
-        self.window
-    }
-
-    /// The reader has acknowledged so many bytes for the first time.
-    fn grow(&mut self, acknowledged: usize) {
-        let step = if self.window < self.gentle_from { acknowledged } else { acknowledged / 8 };
-        self.window = self.window.saturating_add(step).min(WINDOW_BYTES_MAX);
-    }
-
-    /// Something was lost on the way: halves the window, at most once per round trip.
-    pub(super) fn cut(&mut self, now: Instant, round_trip: Span) {
-        if now.since(self.last_cut) >= round_trip {
-            self.last_cut = now;
-            self.window = (self.window / 2).max(APART_WINDOW_MIN);
-            self.gentle_from = self.window;
-        }
-    }
-}
-
-/// Smallest window of such a reader. One sample may always be under way.
-const APART_WINDOW_MIN: usize = 4 << 10;
-
-impl WaitForOthers {
-    /// The state of the window after an acknowledgement. Returns whether the readers that have everything have waited
-    /// for most of the time.
-    fn note(&mut self, now: Instant, is_closed: bool, is_any_idle: bool) -> bool {
-        if let Some(from) = self.idle_from.take() {
-            self.waited = self.waited + now.since(from);
-        }
-        if !is_closed {
-            return false;
-        }
-        self.idle_from = is_any_idle.then_some(now);
-        let since = *self.since.get_or_insert(now);
-        let lasted = now.since(since);
-        if lasted < APART_AFTER {
-            return false;
-        }
-        let is_most = self.waited.times(APART_SHARE) >= lasted.times(APART_SHARE - 1);
-        (self.since, self.waited) = (Some(now), Span::ZERO);
-        is_most
-    }
-}
 
 impl ReaderProxy {
     /// Whether new samples do not go to it with those for the others.
@@ -125,12 +52,15 @@ impl Writer {
             return;
         }
         let history = &self.history;
-        let in_flight = |reader: &ReaderProxy| history.bytes_between(reader.acknowledged_below, sent_below);
+        // History that a late joiner catches up with closes no window.
+        let in_flight =
+            |reader: &ReaderProxy| history.bytes_between(reader.acknowledged_below.max(reader.paced_from), sent_below);
         let most = self.readers.iter().filter(|reader| reader.is_paced()).map(in_flight).max().unwrap_or(0);
         let mut is_any = false;
         for reader in self.readers.iter_mut().filter(|reader| reader.is_paced()) {
-            if history.bytes_between(reader.acknowledged_below, sent_below) > most / 2 {
+            if in_flight(reader) > most / 2 {
                 reader.apart.put(Apart::new(reader.acknowledged_below));
+                self.counters.readers_sent_apart += 1;
                 is_any = true;
             }
         }
@@ -174,7 +104,7 @@ impl Writer {
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
         let under_way = self.history.bytes_between(reader.acknowledged_below, apart.sent_below);
-        if under_way > apart.window / 2 || self.is_message_queue_full() {
+        if under_way > apart.window() / 2 || self.is_message_queue_full() {
             return false;
         }
         let to = self.group.own_destination(reader);
@@ -189,7 +119,7 @@ impl Writer {
                 break;
             };
             let len = change.payload.len().saturating_add(DATA_OVERHEAD);
-            if bytes.saturating_add(len) > apart.window / 2 && (is_any || under_way > 0) {
+            if bytes.saturating_add(len) > apart.window() / 2 && (is_any || under_way > 0) {
                 break;
             }
             next = change.sequence_number.next();
@@ -230,7 +160,3 @@ impl Writer {
         }
     }
 }
-
-/// Samples of one burst: a reader acknowledges no more at once.
-const APART_SAMPLES_MAX: u64 = 256;
-const _: () = assert!(APART_SAMPLES_MAX > CORK_SAMPLES_MAX);

@@ -34,6 +34,8 @@ pub struct WriterCounters {
     pub repairs_withheld_by_address: u64,
     /// How often a reliable reader did not answer, or made no progress, for so long that the writer went on without it.
     pub readers_inactive: u64,
+    /// How often a reader was so much slower than others that the writer sent to it apart from them.
+    pub readers_sent_apart: u64,
     /// How often a reader stalled delivery for at least a second.
     pub stalls: u64,
     /// Compatible readers that were not matched because the writer had reached its limit of matches.

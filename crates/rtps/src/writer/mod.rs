@@ -4,6 +4,7 @@
 //! and reads the next deadline from [`Writer::poll_timeout`].
 
 mod apart;
+mod apart_state;
 mod backlog;
 mod bypass;
 mod cache;
@@ -72,7 +73,7 @@ use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, VendorId};
 use crate::wire::Header;
-use apart::WaitForOthers;
+use apart_state::WaitForOthers;
 use backlog::Backlog;
 use cache_watch::CacheWatch;
 use cork_state::Cork;

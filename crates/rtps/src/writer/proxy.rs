@@ -20,7 +20,7 @@ use crate::transmit::{Destination, Peers};
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::AckNack;
 
-use super::apart::Apart;
+use super::apart_state::Apart;
 use super::filter::{RejectedRun, SampleFilter, admits};
 use super::flow::Answers;
 use super::hand_over_state::{HandOverState, ReaderPath};

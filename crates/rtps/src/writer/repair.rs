@@ -12,7 +12,7 @@ use crate::time::Instant;
 use crate::vendor::Quirks;
 use crate::wire::{AckNack, Heartbeat, NackFrag};
 
-use super::apart::Apart;
+use super::apart_state::Apart;
 use super::pack::Outgoing;
 use super::proxy::{ProgressBefore, ReaderProxy};
 use super::repair_budget::{DATA_OVERHEAD, first_sent};

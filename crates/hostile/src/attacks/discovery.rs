@@ -17,7 +17,7 @@ use crate::limits::ENTITLED_OF_PARTICIPANT;
 /// Addresses of the flood from many addresses.
 const ADDRESSES: u8 = 64;
 /// Publications of each stranger: as many as the victim keeps of a participant.
-const PUBLICATIONS: u32 = 8192;
+const PUBLICATIONS: u32 = peregrine_rtps::limits::ENDPOINTS_PER_PARTICIPANT_MAX as u32;
 /// The list of parameters in little-endian CDR.
 const PL_CDR_LE: [u8; 4] = [0, 3, 0, 0];
 /// A parameter of another vendor, which the victim does not know.

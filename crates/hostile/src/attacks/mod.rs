@@ -218,7 +218,7 @@ pub const ATTACKS: &[Attack] = &[
             Limit::Recovery,
             LONG,
             UNMATCHED,
-            "its announcements state other leases, vendors and endpoint sets, until the next announcement of the peer",
+            "damaged goodbyes make the victim forget the peer, whose next message may come a second after the attack",
         ),
 ];
 

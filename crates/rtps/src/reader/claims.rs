@@ -63,7 +63,7 @@ impl WriterProxy {
             from: self.kept.get().unwrap_or(SequenceNumber::FIRST),
             until: self.next,
             first: SequenceNumber::ZERO,
-            lost: 0,
+            lost: self.lost_between_matches(),
             is_believed: true,
             is_start: true,
             is_provisional: !is_own && self.kept.is_none() && Quirks::of(self.info.vendor).moves_start_by_heartbeat,
@@ -71,16 +71,22 @@ impl WriterProxy {
         });
     }
 
+    /// The samples that the writer wrote after the earlier match that the reader continues, and does not have any more.
+    fn lost_between_matches(&self) -> u64 {
+        self.kept.get().map_or(0, |kept| self.next.distance_from(kept))
+    }
+
     /// A volatile reader starts at `number`, because that sample is the first of which a message arrives.
     pub(super) fn start_by_sample(&mut self, number: SequenceNumber) {
         self.started = true;
         if self.info.reliable {
             let from = self.kept.get().unwrap_or(SequenceNumber::FIRST);
+            self.next = number;
             self.skip.put(Skip {
                 from,
                 until: number,
                 first: SequenceNumber::ZERO,
-                lost: 0,
+                lost: self.lost_between_matches(),
                 is_believed: true,
                 is_start: true,
                 is_provisional: false,
@@ -152,7 +158,9 @@ impl WriterProxy {
     /// The loss of so many samples can be reported now.
     pub(super) fn take_confirmed_loss(&mut self) -> u64 {
         let next = self.next;
-        let confirmed = self.skip.as_mut().filter(|skip| skip.is_believed || skip.until != next);
+        // The start may still be withdrawn.
+        let is_confirmed = |skip: &&mut Skip| skip.is_believed && !skip.is_start || skip.until != next;
+        let confirmed = self.skip.as_mut().filter(is_confirmed);
         confirmed.map_or(0, |skip| core::mem::take(&mut skip.lost))
     }
 

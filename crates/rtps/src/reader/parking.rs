@@ -222,11 +222,38 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_a_returned_writer_no_longer_has_are_passed_over() {
+    fn samples_that_a_returned_writer_no_longer_has_are_passed_over_and_lost() {
         for vendor in [VendorId::PEREGRINE, VendorId::CYCLONE] {
             let mut reader = volatile_reader_again_with(vendor);
             assert_eq!(asks_from_of(&mut reader, 2, 8, 9), 8, "{vendor:?}");
+            assert_eq!(reader.counters().lost, 0, "{vendor:?}: the first HEARTBEAT may be forged");
+            assert_eq!(asks_from_of(&mut reader, 3, 8, 9), 8, "{vendor:?}");
+            assert_eq!(reader.counters().lost, 2, "{vendor:?}");
+            assert_eq!(asks_from_of(&mut reader, 4, 8, 9), 8, "{vendor:?}");
+            assert_eq!(reader.counters().lost, 2, "{vendor:?}: once");
         }
+        let mut reader = volatile_reader_again_with(VendorId::FAST_DDS);
+        assert_eq!(asks_from_of(&mut reader, 2, 3, 8), 9);
+        assert_eq!(asks_from_of(&mut reader, 3, 3, 8), 9);
+        assert_eq!(reader.counters().lost, 3);
+    }
+
+    #[test]
+    fn false_start_of_a_reader_that_continues_loses_nothing() {
+        let mut reader = volatile_reader_again_with(VendorId::PEREGRINE);
+        assert_eq!(asks_from_of(&mut reader, 2, 1_000, 1_001), 1_000, "a forged HEARTBEAT");
+        assert_eq!(asks_from_of(&mut reader, 3, 7, 9), 7, "the true one contradicts it");
+        assert_eq!(asks_from_of(&mut reader, 4, 7, 9), 7);
+        assert_eq!(reader.counters().lost, 1, "number 6 alone");
+    }
+
+    #[test]
+    fn new_volatile_reader_has_lost_nothing() {
+        let mut reader = reader(false);
+        assert!(reader.match_writer(NOW, matched(VendorId::PEREGRINE)));
+        asks_from_of(&mut reader, 1, 1_000, 1_001);
+        asks_from_of(&mut reader, 2, 1_000, 1_001);
+        assert_eq!(reader.counters().lost, 0);
     }
 
     #[test]

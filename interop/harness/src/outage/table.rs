@@ -73,8 +73,8 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
     overview(&mut text, entries, &pairs, &outages, |figures| figures.lost.to_string());
     if pairs.contains(&(OWN, OWN)) {
         text.push_str(
-            "\n### Where data flow sooner, fewer samples are lost, or writes are shorter with another implementation \
-             and itself\n\n",
+            "\n### Where data flow sooner, fewer samples are lost or repeated, or writes are shorter with another \
+             implementation and itself\n\nCompared with Peregrine and itself, and with Peregrine in place of one side.\n\n",
         );
         let better: Vec<String> = outages.iter().flat_map(|outage| better(entries, *outage)).collect();
         match better.is_empty() {
@@ -106,24 +106,32 @@ fn list_item(item: &str) -> String {
     text
 }
 
-/// The figures of other implementations with themselves that are better than those of Peregrine with itself.
+/// The figures of other implementations with themselves that are better than those of Peregrine with itself, or of
+/// Peregrine in place of one of the two.
 fn better(entries: &[Entry], outage: Outage) -> Vec<String> {
-    let with_itself = |entry: &&Entry| entry.outage == outage && entry.pair.0 == entry.pair.1;
-    let Some(own) = entries.iter().filter(with_itself).find(|entry| entry.pair.0 == OWN) else { return Vec::new() };
+    let of = |pair: PairOf| entries.iter().find(|entry| entry.outage == outage && entry.pair == pair);
+    let others = entries.iter().filter(|e| e.outage == outage && e.pair.0 == e.pair.1 && e.pair.0 != OWN);
     let mut found = Vec::new();
-    for other in entries.iter().filter(with_itself).filter(|entry| entry.pair.0 != OWN) {
-        let (ours, theirs) = (&own.figures, &other.figures);
-        let mut add = |what: &str, ours: String, theirs: String| {
-            found.push(format!("{outage}, {what}: {theirs} with {}, {ours} with {OWN}", other.pair.0));
-        };
-        if is_sooner(theirs.flow, ours.flow) {
-            add("data again after", flow(ours.flow), flow(theirs.flow));
-        }
-        if theirs.lost + NOISE_SAMPLES < ours.lost {
-            add("samples lost", ours.lost.to_string(), theirs.lost.to_string());
-        }
-        if theirs.longest_write + NOISE < ours.longest_write {
-            add("longest write", seconds(ours.longest_write), seconds(theirs.longest_write));
+    for other in others {
+        let theirs = &other.figures;
+        for pair in [(OWN, OWN), (OWN, other.pair.0), (other.pair.0, OWN)] {
+            let Some(Entry { figures: ours, .. }) = of(pair) else { continue };
+            let mut add = |figure: &str, ours: String, theirs: String| {
+                let named = if pair.0 == pair.1 { OWN.to_owned() } else { arrow(pair) };
+                found.push(format!("{outage}, {figure}: {theirs} with {}, {ours} with {named}", other.pair.0));
+            };
+            if is_sooner(theirs.flow, ours.flow) {
+                add("data again after", flow(ours.flow), flow(theirs.flow));
+            }
+            if theirs.lost + NOISE_SAMPLES < ours.lost {
+                add("samples lost", ours.lost.to_string(), theirs.lost.to_string());
+            }
+            if theirs.repeated < ours.repeated {
+                add("samples repeated", ours.repeated.to_string(), theirs.repeated.to_string());
+            }
+            if theirs.longest_write + NOISE < ours.longest_write {
+                add("longest write", seconds(ours.longest_write), seconds(theirs.longest_write));
+            }
         }
     }
     found
@@ -299,8 +307,16 @@ mod tests {
         let own = Entry { figures: Figures { lost: 30, ..own.figures }, ..own };
         let fewer = with(Flow::NotWithin(Duration::from_secs(40)), 19);
         assert_eq!(better(&[own, fewer], own.outage), ["Link down, 5 s, samples lost: 19 with a, 30 with peregrine"]);
-        let pair_of_both = Entry { pair: ("a", OWN), ..sooner };
-        assert_eq!(better(&[own, pair_of_both], own.outage), Vec::<String>::new());
+        let mixed = entry(("a", OWN), Kind::Link, Flow::After(Duration::from_secs(3)));
+        let mixed = Entry { figures: Figures { repeated: 2, ..mixed.figures }, ..mixed };
+        let lines = [
+            "Link down, 5 s, data again after: 1.0 s with a, 2.0 s with peregrine",
+            "Link down, 5 s, data again after: 1.0 s with a, 3.0 s with a → peregrine",
+            "Link down, 5 s, samples repeated: 0 with a, 2 with a → peregrine",
+        ];
+        let own = Entry { figures: Figures { lost: 7, ..own.figures }, ..own };
+        assert_eq!(better(&[own, mixed, sooner], own.outage), lines);
+        assert_eq!(better(&[own, mixed], own.outage), Vec::<String>::new(), "nothing to compare with");
     }
 
     #[test]

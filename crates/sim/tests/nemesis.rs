@@ -26,7 +26,9 @@ const FOUND: [(&str, &[u64]); 2] = [
 ];
 
 /// The same of worlds that were drawn without LIFESPAN.
-const FOUND_FORMERLY: [(&str, &[u64]); 5] = [
+const FOUND_FORMERLY: [(&str, &[u64]); 7] = [
+    ("a late joiner uses up its budget for repairs by acknowledging history", &[25, 30, 414, 543, 658]),
+    ("samples that a writer no longer had are not reported as lost", &[674, 1461, 2678, 3159, 3876, 3922]),
     ("questions after a forged disposal end during an outage", &[13161, 30229, 33547, 35061, 51891, 53685]),
     ("fragments of later samples count as progress", &[16596, 21748, 21937, 30481, 30687, 30711, 38276, 39783, 44021]),
     ("a reader without room is asked a thousand times per second", &[22911, 26854, 36407, 59846]),

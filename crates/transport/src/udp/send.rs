@@ -120,8 +120,12 @@ impl Socket {
             return;
         }
         let sent = Batch { waits: false, ..Batch::new(self, transmits, libc::MSG_DONTWAIT) }.run();
-        let lost = transmits.get(sent.processed..).unwrap_or(&[]).iter().map(Transmit::datagrams).sum();
-        add(&self.counters.sent.unresolved, lost);
+        self.drop_unresolved(transmits.get(sent.processed..).unwrap_or(&[]));
+    }
+
+    /// Counts these transmits as [unresolved](super::SendErrors::unresolved), without an attempt to send them.
+    pub fn drop_unresolved(&self, transmits: &[Transmit<'_>]) {
+        add(&self.counters.sent.unresolved, transmits.iter().map(Transmit::datagrams).sum());
     }
 
     #[cfg(all(target_os = "linux", feature = "simulation"))]

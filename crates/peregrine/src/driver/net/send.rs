@@ -17,7 +17,7 @@ use super::left_answers::LeftAnswers;
 use super::send_limit::SendLimit;
 use super::send_run::{Run, TRANSMITS};
 use super::streams::Streams;
-use super::unresolved::Unresolved;
+use super::unresolved::{Unresolved, Way};
 use crate::driver::base::sync::lock;
 use crate::driver::base::user_code::log;
 
@@ -363,12 +363,17 @@ impl SendSockets {
         let Some(diversion) = self.unresolved.diversion() else {
             return self.send_by_usual_sockets(connected, destination, transmits, limit).processed;
         };
-        if self.unresolved.has_no_path(&diversion, destination.ip()) {
-            // The kernel keeps some of these messages, and sends them when the host comes back.
-            if let Some(socket) = usual() {
-                socket.send_to_unresolved(transmits);
+        match self.unresolved.way(&diversion, destination.ip()) {
+            Way::Clear => {}
+            way => {
+                match usual() {
+                    Some(socket) if way == Way::Down => socket.drop_unresolved(transmits),
+                    // The kernel keeps some of these messages, and sends them when the host comes back.
+                    Some(socket) => socket.send_to_unresolved(transmits),
+                    None => {}
+                }
+                return transmits.len();
             }
-            return transmits.len();
         }
         match diversion.socket(destination).or_else(|| self.unicast(destination)) {
             Some(socket) => {
@@ -388,6 +393,11 @@ impl SendSockets {
         if let Some(socket) = self.fragmenting.socket(destination.is_ipv4()) {
             send(&socket, destination, transmits, limit, || self.unresolved.is_free_after_look());
         }
+    }
+
+    /// The interfaces of the host, or their links, have changed.
+    pub(in crate::driver) fn follow_links(&self) {
+        self.unresolved.follow_links();
     }
 
     /// Counters of the sockets that were opened on demand: over IPv4, over IPv6.

@@ -5,13 +5,16 @@
 //! any host. When a send buffer is half full, the sending thread therefore reads the kernel's table of neighbours. If
 //! some are unresolved, messages for them continue to use that socket and do not wait for room; all other messages
 //! leave by a new socket, until every neighbour is resolved or forgotten.
+//!
+//! Nothing is sent to an unresolved host on a link that is down. The kernel would look for the host once per second,
+//! and the first message after the return of the link would wait for the next attempt.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_transport::interface::{Neighbour, next_hop, unresolved_neighbours};
+use peregrine_transport::interface::{self, InterfaceIndex, Neighbour, next_hop, unresolved_neighbours};
 use peregrine_transport::udp::{Socket, SocketOptions, Statistics, Transmit};
 use tracing::Level;
 
@@ -27,6 +30,8 @@ const DATAGRAM_OVERHEAD_BYTES: usize = 768;
 const LOOK_EVERY: Span = Span::from_millis(20);
 /// Time after which the table is read again while neighbours are unresolved.
 const LOOK_AGAIN_AFTER: Span = Span::from_millis(200);
+/// How long the table is read from time to time after a change of the interfaces.
+const ATTENTIVE_FOR: Span = Span::from_secs(5);
 /// Destinations that are logged at most, until all hosts are resolved.
 const LOGGED_MAX: usize = 64;
 /// Destinations whose next hop is remembered between two readings. Others are looked up for each message.
@@ -40,6 +45,8 @@ pub(super) struct Unresolved {
     unchecked_bytes: AtomicUsize,
     /// When the table may be read again, in nanoseconds.
     next_look: AtomicU64,
+    /// Until when the table is read from time to time although no host is unresolved, in nanoseconds.
+    attentive_until: AtomicU64,
     is_diverting: AtomicBool,
     diversion: RwLock<Option<Arc<Diversion>>>,
     /// Destinations that were logged as unresolved since the last time at which all hosts were resolved.
@@ -52,11 +59,22 @@ pub(super) struct Unresolved {
 #[derive(Debug)]
 pub(super) struct Diversion {
     hosts: Vec<Neighbour>,
-    /// Whether the next hop to a destination is among the hosts.
-    hops: Mutex<Vec<(IpAddr, bool)>>,
+    /// The interfaces of these hosts whose links are down.
+    down: Vec<InterfaceIndex>,
+    hops: Mutex<Vec<(IpAddr, Way)>>,
     /// The sockets for messages to other destinations: over IPv4, over IPv6.
     others: [Option<Arc<Socket>>; 2],
     again_at: Instant,
+}
+
+/// The way to a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Clear,
+    /// The kernel looks for the next hop.
+    Unresolved,
+    /// The kernel looks for the next hop, on a link that is down.
+    Down,
 }
 
 impl Unresolved {
@@ -67,6 +85,7 @@ impl Unresolved {
             options,
             unchecked_bytes: AtomicUsize::new(0),
             next_look: AtomicU64::new(0),
+            attentive_until: AtomicU64::new(0),
             is_diverting: AtomicBool::new(false),
             diversion: RwLock::default(),
             logged: Mutex::default(),
@@ -74,10 +93,10 @@ impl Unresolved {
         }
     }
 
-    /// Whether the kernel looks for the next hop to this destination.
-    pub(super) fn has_no_path(&self, diversion: &Diversion, destination: IpAddr) -> bool {
-        let is_unresolved = diversion.is_unresolved(destination);
-        if is_unresolved {
+    /// The way to this destination.
+    pub(super) fn way(&self, diversion: &Diversion, destination: IpAddr) -> Way {
+        let way = diversion.way(destination);
+        if way != Way::Clear {
             let mut logged = lock(&self.logged);
             if logged.len() < LOGGED_MAX && !logged.contains(&destination) {
                 logged.push(destination);
@@ -86,10 +105,18 @@ impl Unresolved {
                 });
             }
         }
-        is_unresolved
+        way
     }
 
-    /// Whether there are unresolved hosts.
+    /// The interfaces of the host have changed: a link may have gone down or come back.
+    pub(super) fn follow_links(&self) {
+        let now = now();
+        self.attentive_until.store((now + ATTENTIVE_FOR).0, Ordering::Relaxed);
+        self.next_look.store(0, Ordering::Relaxed);
+        self.look();
+    }
+
+    /// Whether there are unresolved hosts, or the interfaces have changed lately.
     #[inline]
     pub(super) fn is_any(&self) -> bool {
         self.is_diverting.load(Ordering::Relaxed)
@@ -136,20 +163,21 @@ impl Unresolved {
             return;
         }
         match unresolved_neighbours() {
-            Ok(hosts) => self.set(now, hosts),
+            Ok(hosts) => self.set(now, hosts, links_down),
             Err(error) => {
                 // A sandbox without netlink sockets.
                 self.next_look.store((now + Span::from_secs(60)).0, Ordering::Relaxed);
                 log(Level::DEBUG, move || tracing::debug!(%error, "absent hosts cannot be told from slow links"));
-                self.set(now, Vec::new());
+                self.attentive_until.store(0, Ordering::Relaxed);
+                self.set(now, Vec::new(), Vec::new);
             }
         }
     }
 
     /// Sends messages to these hosts apart from all others.
-    fn set(&self, now: Instant, hosts: Vec<Neighbour>) {
+    fn set(&self, now: Instant, hosts: Vec<Neighbour>, links_down: impl FnOnce() -> Vec<InterfaceIndex>) {
         let mut current = self.diversion.write().unwrap_or_else(PoisonError::into_inner);
-        if hosts.is_empty() {
+        if hosts.is_empty() && now.0 >= self.attentive_until.load(Ordering::Relaxed) {
             if let Some(ended) = current.take() {
                 ended.others.iter().flatten().for_each(|socket| self.keep_statistics(socket));
             }
@@ -160,18 +188,20 @@ impl Unresolved {
             }
             return;
         }
-        let others = match current.as_deref() {
-            // The other hosts that are unresolved now have filled no buffer yet.
-            Some(before) if !before.is_filled_by_others_of(&hosts) => before.others.clone(),
-            before => {
-                before.into_iter().flat_map(|before| before.others.iter().flatten()).for_each(|socket| {
-                    self.keep_statistics(socket);
-                });
-                [true, false].map(|is_v4| self.open(is_v4))
+        let before = current.as_deref().filter(|before| !before.hosts.is_empty());
+        // Hosts that are newly unresolved may have filled the buffer of the sockets for others.
+        let stays = before.filter(|before| !hosts.is_empty() && !before.is_filled_by_others_of(&hosts));
+        let others = match stays {
+            Some(before) => before.others.clone(),
+            None => {
+                let ended = before.into_iter().flat_map(|before| before.others.iter().flatten());
+                ended.for_each(|socket| self.keep_statistics(socket));
+                if hosts.is_empty() { [None, None] } else { [true, false].map(|is_v4| self.open(is_v4)) }
             }
         };
+        let down = if hosts.is_empty() { Vec::new() } else { links_down() };
         let again_at = now + LOOK_AGAIN_AFTER;
-        *current = Some(Arc::new(Diversion { hosts, hops: Mutex::default(), others, again_at }));
+        *current = Some(Arc::new(Diversion { hosts, down, hops: Mutex::default(), others, again_at }));
         self.is_diverting.store(true, Ordering::Relaxed);
     }
 
@@ -212,20 +242,24 @@ impl Unresolved {
 }
 
 impl Diversion {
-    /// Whether the next hop to this destination is unresolved.
-    fn is_unresolved(&self, destination: IpAddr) -> bool {
-        let known = |hops: &[(IpAddr, bool)]| hops.iter().find(|(to, _)| *to == destination).map(|(_, is)| *is);
-        if let Some(is_unresolved) = known(&lock(&self.hops)) {
-            return is_unresolved;
+    fn way(&self, destination: IpAddr) -> Way {
+        let known = |hops: &[(IpAddr, Way)]| hops.iter().find(|(to, _)| *to == destination).map(|(_, way)| *way);
+        if let Some(way) = known(&lock(&self.hops)) {
+            return way;
         }
-        // Without a route, the kernel refuses the message at once.
-        let is_unresolved = next_hop(destination).is_ok_and(|hop| self.hosts.contains(&hop));
+        let way = match next_hop(destination) {
+            Ok(hop) if !self.hosts.contains(&hop) => Way::Clear,
+            Ok(hop) if self.down.contains(&hop.interface) => Way::Down,
+            Ok(_) => Way::Unresolved,
+            // Without a route, the kernel refuses the message at once.
+            Err(_) => Way::Clear,
+        };
         let mut hops = lock(&self.hops);
         if hops.len() < HOPS_MAX && known(&hops).is_none() {
-            hops.push((destination, is_unresolved));
+            hops.push((destination, way));
         }
         debug_assert!(hops.len() <= HOPS_MAX);
-        is_unresolved
+        way
     }
 
     /// The socket for messages to destinations that are not unresolved.
@@ -241,6 +275,12 @@ impl Diversion {
     }
 }
 
+/// The interfaces that are switched on and have no carrier.
+fn links_down() -> Vec<InterfaceIndex> {
+    let all = interface::list().unwrap_or_default();
+    all.into_iter().filter(|it| it.flags.up && !it.flags.running).map(|it| it.index).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,22 +293,41 @@ mod tests {
     fn only_messages_for_unresolved_hosts_lack_a_path() {
         let unresolved = Unresolved::new(&SocketOptions::default());
         assert!(!unresolved.is_any() && unresolved.diversion().is_none());
-        unresolved.set(now() + Span::from_secs(60), vec![next_hop_to([127, 0, 0, 9])]);
+        unresolved.set(now() + Span::from_secs(60), vec![next_hop_to([127, 0, 0, 9])], Vec::new);
         let diversion = unresolved.diversion().unwrap();
         for _ in 0..2 {
-            assert!(unresolved.has_no_path(&diversion, [127, 0, 0, 9].into()));
-            assert!(!unresolved.has_no_path(&diversion, [127, 0, 0, 1].into()));
+            assert_eq!(unresolved.way(&diversion, [127, 0, 0, 9].into()), Way::Unresolved);
+            assert_eq!(unresolved.way(&diversion, [127, 0, 0, 1].into()), Way::Clear);
         }
         assert!(diversion.socket("127.0.0.1:1".parse().unwrap()).unwrap().local_address().is_ipv4());
-        unresolved.set(now(), Vec::new());
+        unresolved.set(now(), Vec::new(), Vec::new);
         assert!(!unresolved.is_any() && unresolved.diversion().is_none());
+    }
+
+    #[test]
+    fn unresolved_host_behind_a_link_that_is_down_is_distinguished() {
+        let unresolved = Unresolved::new(&SocketOptions::default());
+        let host = next_hop_to([127, 0, 0, 9]);
+        unresolved.set(now() + Span::from_secs(60), vec![host], || vec![host.interface]);
+        let diversion = unresolved.diversion().unwrap();
+        assert_eq!(unresolved.way(&diversion, [127, 0, 0, 9].into()), Way::Down);
+        assert_eq!(unresolved.way(&diversion, [127, 0, 0, 1].into()), Way::Clear, "the host is resolved");
+    }
+
+    #[test]
+    fn table_is_read_for_a_while_after_a_change_of_the_interfaces() {
+        let unresolved = Unresolved::new(&SocketOptions::default());
+        unresolved.follow_links();
+        assert!(unresolved.is_any());
+        unresolved.set(now() + ATTENTIVE_FOR, Vec::new(), Vec::new);
+        assert!(!unresolved.is_any());
     }
 
     #[test]
     fn table_of_neighbours_is_read_again_after_a_while() {
         let unresolved = Unresolved::new(&SocketOptions::default());
         let long_ago = Instant(0);
-        unresolved.set(long_ago, vec![next_hop_to([127, 0, 0, 9])]);
+        unresolved.set(long_ago, vec![next_hop_to([127, 0, 0, 9])], Vec::new);
         // No table of neighbours contains an address of the loopback interface.
         assert!(unresolved.diversion().is_none_or(|diversion| diversion.hosts != [next_hop_to([127, 0, 0, 9])]));
     }
@@ -278,15 +337,15 @@ mod tests {
         let unresolved = Unresolved::new(&SocketOptions::default());
         let hosts = || vec![next_hop_to([127, 0, 0, 9])];
         let address = || unresolved.read().unwrap().others.each_ref().map(|s| s.as_ref().map(|s| s.local_address()));
-        unresolved.set(now() + Span::from_secs(60), hosts());
+        unresolved.set(now() + Span::from_secs(60), hosts(), Vec::new);
         let before = address();
         let destination = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let slices = [std::io::IoSlice::new(b"RTPS")];
         let transmit = Transmit { slices: &slices, destination, segment_bytes: None };
         unresolved.read().unwrap().socket(destination).unwrap().send(&[transmit]);
-        unresolved.set(now() + Span::from_secs(60), hosts());
+        unresolved.set(now() + Span::from_secs(60), hosts(), Vec::new);
         assert_eq!(address(), before);
-        unresolved.set(now(), Vec::new());
+        unresolved.set(now(), Vec::new(), Vec::new);
         assert_eq!(unresolved.statistics().map(|statistics| statistics.datagrams_sent), [1, 0]);
     }
 
@@ -294,12 +353,11 @@ mod tests {
     fn number_of_remembered_destinations_is_bounded() {
         let unresolved = Unresolved::new(&SocketOptions::default());
         let hosts = (0..LOGGED_MAX + 8).map(|n| next_hop_to([127, 1, 0, n as u8])).collect();
-        unresolved.set(now() + Span::from_secs(60), hosts);
+        unresolved.set(now() + Span::from_secs(60), hosts, Vec::new);
         let diversion = unresolved.diversion().unwrap();
         for number in 0..HOPS_MAX + 8 {
-            let is_unresolved =
-                unresolved.has_no_path(&diversion, [127, 1, (number / 256) as u8, (number % 256) as u8].into());
-            assert_eq!(is_unresolved, number < LOGGED_MAX + 8);
+            let way = unresolved.way(&diversion, [127, 1, (number / 256) as u8, (number % 256) as u8].into());
+            assert_eq!(way == Way::Unresolved, number < LOGGED_MAX + 8);
         }
         assert_eq!((lock(&diversion.hops).len(), lock(&unresolved.logged).len()), (HOPS_MAX, LOGGED_MAX));
     }

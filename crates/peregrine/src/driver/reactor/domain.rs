@@ -498,7 +498,9 @@ impl Domain {
         if !self.watcher.as_ref().is_some_and(InterfaceWatcher::changed) {
             return;
         }
-        let Some(addresses) = self.network.refresh(&self.sockets) else { return };
+        let addresses = self.network.refresh(&self.sockets);
+        self.sockets.follow_links();
+        let Some(addresses) = addresses else { return };
         // Each socket is bound to the old local address.
         self.sockets.connected.clear();
         for participant in self.snapshot().iter() {

@@ -100,3 +100,24 @@ fn reader_that_was_stopped_is_matched_again() {
         assert_data_flow_again(pair, &figures);
     }
 }
+
+/// The participants announce themselves by multicast, and no acknowledgement or no sample arrives.
+#[test]
+fn half_open_firewall_ends_no_match_and_loses_no_sample() {
+    for kind in [Kind::UnicastToReader, Kind::UnicastToWriter] {
+        for (pair, figures) in figures_of_all_pairs(Case::longer_than_lease(kind)) {
+            assert_data_flow_again(pair, &figures);
+            assert_no_match_ends_and_no_sample_is_lost(pair, &figures);
+        }
+    }
+}
+
+/// The new process is another participant. Data flow at once, whether or not the lease of the former one has ended.
+#[test]
+fn process_that_was_killed_and_started_again_is_matched() {
+    for kind in [Kind::KillWriter, Kind::KillReader] {
+        for (pair, figures) in figures_of_all_pairs(Case::longer_than_lease(kind)) {
+            assert_data_flow_again(pair, &figures);
+        }
+    }
+}

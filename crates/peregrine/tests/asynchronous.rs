@@ -2,15 +2,16 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use common::stalls::Stalls;
 use common::{PATIENCE, Reading, config, eventually, polled};
 use peregrine::qos::{Limit, ResourceLimits, Span};
-use peregrine::status::{DeliveryStalledStatus, HeldBack, StatusMask};
+use peregrine::status::{HeldBack, StatusMask};
 use peregrine::{
-    DataReader, DataWriter, DataWriterListener, DdsType, DomainConfig, DomainParticipant, Error, FlowController,
-    PublishMode, TokenBucketConfig,
+    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, Error, FlowController, PublishMode,
+    TokenBucketConfig,
 };
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -228,16 +229,6 @@ fn keep_last_replaces_queued_samples() {
     assert!(reader.wait_and_take(PATIENCE).is_ok());
     assert!(writer.counters().samples_sent <= 2, "one has left, one waits for the controller");
     assert!(reader.take_next().unwrap().is_none());
-}
-
-/// Notes the stalls that a listener of a writer gets.
-#[derive(Default)]
-struct Stalls(Mutex<Vec<DeliveryStalledStatus>>);
-
-impl DataWriterListener<Block> for Stalls {
-    fn on_delivery_stalled(&self, _: &DataWriter<Block>, status: DeliveryStalledStatus) {
-        self.0.lock().unwrap().push(status);
-    }
 }
 
 #[test]

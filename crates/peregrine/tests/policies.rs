@@ -2,9 +2,10 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use common::stalls::Stalls;
 use common::{GLANCE, PATIENCE, Reading, config, eventually, participant};
 use peregrine::error::Timeout;
 use peregrine::qos::{
@@ -13,11 +14,11 @@ use peregrine::qos::{
     Properties, Property, PublisherQos, ReaderDataLifecycle, Reliability, RepresentationId, ResourceLimits, Span,
     SubscriberQos, TimeBasedFilter, TopicData, TopicQos, UserData, WriterDataLifecycle,
 };
-use peregrine::status::{DeliveryStalledStatus, StallCause};
+use peregrine::status::StallCause;
 use peregrine::xtypes::{Encapsulation, Representation};
 use peregrine::{
-    DataReader, DataWriter, DataWriterListener, DiscoveryEvent, DomainParticipant, Error, InstanceState, Selector,
-    StatusMask, Timestamp, WaitSet,
+    DataReader, DataWriter, DiscoveryEvent, DomainParticipant, Error, InstanceState, Selector, StatusMask, Timestamp,
+    WaitSet,
 };
 
 fn writer_qos() -> DataWriterQos {
@@ -511,16 +512,6 @@ fn disabled_entities_communicate_after_enable() {
     assert!(matches!(writer.write(&Reading::new(1, 1)), Err(Error::AlreadyDeleted)));
     assert!(matches!(reader.take(), Err(Error::AlreadyDeleted)));
     assert!(matches!(reader.enable(), Err(Error::AlreadyDeleted)));
-}
-
-/// Notes the stalls that a listener of a writer gets.
-#[derive(Default)]
-struct Stalls(Mutex<Vec<DeliveryStalledStatus>>);
-
-impl DataWriterListener<Reading> for Stalls {
-    fn on_delivery_stalled(&self, _: &DataWriter<Reading>, status: DeliveryStalledStatus) {
-        self.0.lock().unwrap().push(status);
-    }
 }
 
 #[test]

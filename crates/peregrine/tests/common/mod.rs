@@ -4,6 +4,7 @@
 #[cfg(target_os = "linux")]
 pub mod holdings;
 pub mod sets_on_drop;
+pub mod stalls;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -205,6 +205,11 @@ impl Network {
         self.slow.insert(node, (link, queue));
     }
 
+    /// Ends all slow links.
+    pub fn end_slow_links(&mut self) {
+        self.slow.clear();
+    }
+
     /// Partitions the network: a node receives only from nodes of its own side. Nodes beyond the list are on side 0.
     pub fn partition(&mut self, sides: &[u8]) {
         self.sides = sides.to_vec();

@@ -19,6 +19,9 @@ const SEEDS: Range<u64> = 1..1001;
 /// Worlds that break a guarantee which is not mended yet. A world that no longer does leaves this list.
 const OPEN: [u64; 0] = [];
 
+/// Worlds with a slow link.
+const SLOW_LINK_SEEDS: u64 = 200;
+
 /// Worlds beyond [`SEEDS`] that broke a guarantee once, by the cause.
 const FOUND: [(&str, &[u64]); 2] = [
     ("a volatile reader does not keep its place after a forged change of the type", &[100_056]),
@@ -191,6 +194,23 @@ fn worlds_that_broke_a_guarantee_keep_it() {
     };
     let broken: Vec<String> = seeds.filter_map(failure).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Other vendors, outages, forged messages and stops beside a slow link, which one of several nodes has until the world
+/// heals.
+#[test]
+fn guarantees_hold_beside_slow_links() {
+    let mut sent_apart = 0;
+    let mut broken = Vec::new();
+    for seed in 0..SLOW_LINK_SEEDS {
+        match run_plan(Plan::draw_with_slow_link(seed)) {
+            Ok(trace) => sent_apart += trace.sent_apart,
+            Err(why) => broken.push(format!("seed {seed}: {why}")),
+        }
+    }
+    assert!(broken.is_empty(), "{} of {SLOW_LINK_SEEDS} worlds failed\n{}", broken.len(), broken.join("\n"));
+    println!("{sent_apart} readers were sent to apart");
+    assert!(sent_apart > 0, "no reader is much slower than others");
 }
 
 /// The trace of a world with one attack, which must pass all checks.

@@ -21,6 +21,8 @@ pub const STALL_NAMED_AFTER: Span = Span::from_millis(STALL_AFTER.0 / 1_000_000 
 pub(super) const STEP_MAX: Span = Span::from_millis(60);
 pub(super) const HEALTHY: Faults =
     Faults { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(50), delay_max: Span::from_micros(500) };
+/// How long a datagram queues before a slow link at most.
+pub(super) const SLOW_LINK_QUEUE: Span = Span::from_millis(200);
 /// Samples that a volatile writer holds.
 pub(super) const HISTORY_SAMPLES: u32 = 100;
 /// Samples in the cache of a tight reader.

@@ -12,6 +12,10 @@ const QUIET_START: Span = Span::from_secs(2);
 
 /// Distinguishes the draws of what worlds did not have at first, so that the other draws remain the same.
 const OF_TIME: u64 = 0x71_4e_5a_90;
+/// The same for slow links.
+const OF_LINKS: u64 = 0x51_07_11_4b;
+/// Bytes per second.
+const SLOW_LINKS: [u64; 3] = [50_000, 200_000, 800_000];
 
 /// A world.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ pub struct Plan {
     pub difference: Option<Difference>,
     /// By how much the wall clock of each node is off from the start, in seconds; empty if they agree.
     pub clocks_off_s: Vec<i64>,
+    /// A node whose link is slow while attacks go on, and the bytes per second that the link carries.
+    pub slow_link: Option<(u32, u64)>,
     /// The attacks, in any order.
     pub attacks: Vec<Attack>,
 }
@@ -100,6 +106,15 @@ impl Plan {
         plan
     }
 
+    /// The plan of a seed, with a slow link to one of at least three nodes, so that a reader behind that link stands
+    /// beside others.
+    #[must_use]
+    pub fn draw_with_slow_link(seed: u64) -> Self {
+        let (plan, mut rng) = (Self::draw(seed), fastrand::Rng::with_seed(seed ^ OF_LINKS));
+        let slow_link = (plan.nodes > 2).then(|| (rng.u32(0..plan.nodes), SLOW_LINKS[rng.usize(0..SLOW_LINKS.len())]));
+        Self { slow_link, ..plan }
+    }
+
     fn draw_among(seed: u64, forgeries: &[Forgery]) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let faults = Faults {
@@ -123,7 +138,7 @@ impl Plan {
         });
         let has_second_network = rng.bool() || attacks.iter().any(|attack| attack.kind == Kind::RouteOutage);
         let (seed, clocks_off_s) = (rng.u64(..), Vec::new());
-        Self { seed, nodes, topics, faults, has_second_network, difference, clocks_off_s, attacks }
+        Self { seed, nodes, topics, faults, has_second_network, difference, clocks_off_s, slow_link: None, attacks }
     }
 
     /// A world with two nodes, one volatile topic, a clean network and this attack for a while.
@@ -153,6 +168,7 @@ impl Plan {
             has_second_network: kind == Kind::RouteOutage,
             difference: None,
             clocks_off_s: Vec::new(),
+            slow_link: None,
             attacks: vec![attack],
         }
     }

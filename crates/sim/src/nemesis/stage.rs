@@ -17,13 +17,13 @@ use super::clock_watch::ClockWatch;
 use super::forge::FORGED;
 use super::kind::Kind;
 use super::limits::{
-    ANNOUNCE_PERIOD, CLOCK_STEP_S, HISTORY_SAMPLES, LEASE, PEER_BYTES, STEP_MAX, TIGHT_CACHE_BYTES,
+    ANNOUNCE_PERIOD, CLOCK_STEP_S, HISTORY_SAMPLES, LEASE, PEER_BYTES, SLOW_LINK_QUEUE, STEP_MAX, TIGHT_CACHE_BYTES,
     TIGHT_CACHE_SAMPLES, TIGHT_MEMORY_BYTES,
 };
 use super::plan::Plan;
 use super::trace::{Excuse, Pair, Trace, Traffic};
 use super::watch::Watch;
-use crate::network::{Faults, NodeId};
+use crate::network::{Faults, Link, NodeId};
 use crate::vendor::VendorModel;
 use crate::world::{FIRST_NETWORK, Happening, SECOND_NETWORK, World, WorldConfig, address};
 
@@ -80,6 +80,10 @@ impl Stage {
         world.limit_peer_bytes(PEER_BYTES);
         if plan.has_second_network {
             world.add_network();
+        }
+        if let Some((node, bytes_per_second)) = plan.slow_link {
+            let link = Link { bytes_per_second, wake_every: Span::from_micros(100) };
+            world.network().set_slow_link(NodeId(node), link, SLOW_LINK_QUEUE);
         }
         for (node, off_s) in (0..).zip(&plan.clocks_off_s) {
             world.step_wall(NodeId(node), off_s * 1_000_000_000);
@@ -442,6 +446,7 @@ impl Stage {
     /// Ends all faults, and goes on for a while.
     pub(super) fn heal(&mut self, faults: Faults, span: Span) -> Result<(), String> {
         self.world.network().set_faults(faults);
+        self.world.network().end_slow_links();
         self.lazy.clear();
         let end = self.now() + span;
         while self.now() < end {
@@ -537,6 +542,7 @@ impl Stage {
             taken_back.terms += counters.healed.terms_refused;
             taken_back.refused += counters.drops.forged;
             datagrams.malformed += counters.drops.malformed + counters.drops.inline_qos + counters.not_rtps;
+            self.trace.sent_apart += member.writers.values().map(|w| w.counters().readers_sent_apart).sum::<u64>();
             for reader in member.readers.values() {
                 self.trace.times.without_wall_clock += reader.counters().lifespans_without_wall_clock;
                 self.trace.times.filtered += reader.counters().filtered;

@@ -39,6 +39,8 @@ pub struct Trace {
     pub taken_back: TakenBack,
     /// Samples of live endpoints that were received, in all matches.
     pub received: u64,
+    /// How often a writer has sent to a slow reader apart.
+    pub sent_apart: u64,
     /// Forged messages from or to a node that imitates another implementation.
     pub forged_with_vendors: u64,
     /// Findings that depend on time.

@@ -152,7 +152,7 @@ fn large_samples_reach_a_reader_behind_a_slow_link_and_others_at_once() {
     let mut flow = Flow::new(1, 2, ResourceLimits::UNLIMITED);
     flow.slow_down(SLOW, 2_000_000);
     assert_eq!(flow.write(400, 20_000), 0);
-    assert!(flow.longest_lag <= 400, "the fast reader lacked {} samples", flow.longest_lag);
+    assert!(flow.longest_lag <= 280, "the fast reader lacked {} samples", flow.longest_lag);
     flow.assert_complete(Span::from_secs(120));
 }
 

@@ -73,7 +73,9 @@ impl WriterProxy {
 
     /// The samples that the writer wrote after the earlier match that the reader continues, and does not have any more.
     fn lost_between_matches(&self) -> u64 {
-        self.kept.get().map_or(0, |kept| self.next.distance_from(kept))
+        self.kept
+            .get()
+            .map_or(0, |kept| self.next.distance_from(kept).saturating_sub(self.irrelevant_between(kept, self.next)))
     }
 
     /// A volatile reader starts at `number`, because that sample is the first of which a message arrives.

@@ -11,6 +11,8 @@ use crate::time::{Instant, Span};
 pub(super) struct Apart {
     /// The first change that was not sent to it.
     pub(super) sent_below: SequenceNumber,
+    /// The first change that was not sent to any reader when this one was separated.
+    separated_at: SequenceNumber,
     /// Bytes that may be under way to it.
     window: usize,
     /// Below this size, the window grows by the acknowledged bytes; above, by an eighth of them.
@@ -25,12 +27,18 @@ pub(super) struct WaitForOthers {
     since: Option<Instant>,
     waited: Span,
     /// Since when a reader has everything and the window is closed.
-    pub(super) idle_from: Option<Instant>,
+    idle_from: Option<Instant>,
 }
 
 impl Apart {
-    pub(super) const fn new(sent_below: SequenceNumber) -> Self {
-        Self { sent_below, window: WINDOW_BYTES_MIN, gentle_from: WINDOW_BYTES_START, last_cut: Instant(0) }
+    pub(super) const fn new(sent_below: SequenceNumber, separated_at: SequenceNumber) -> Self {
+        let (window, gentle_from) = (WINDOW_BYTES_MIN, WINDOW_BYTES_START);
+        Self { sent_below, separated_at, window, gentle_from, last_cut: Instant(0) }
+    }
+
+    /// The first change that HEARTBEATs to the reader do not name.
+    pub(super) fn named_below(&self) -> SequenceNumber {
+        self.sent_below.max(self.separated_at)
     }
 
     pub(super) const fn window(&self) -> usize {
@@ -54,6 +62,11 @@ impl Apart {
 }
 
 impl WaitForOthers {
+    /// Whether a reader had everything at the last acknowledgement.
+    pub(super) const fn is_any_idle(&self) -> bool {
+        self.idle_from.is_some()
+    }
+
     /// The state of the window after an acknowledgement. Returns whether the readers that have everything have waited
     /// for most of the time.
     pub(super) fn note(&mut self, now: Instant, is_closed: bool, is_any_idle: bool) -> bool {
@@ -114,7 +127,7 @@ mod tests {
 
     #[test]
     fn window_halves_once_per_round_trip_and_stays_within_its_bounds() {
-        let mut apart = Apart::new(SequenceNumber::FIRST);
+        let mut apart = Apart::new(SequenceNumber::FIRST, SequenceNumber(9));
         let round_trip = Span::from_millis(50);
         let start = apart.window();
         let mut now = Instant(1_000_000_000);

@@ -52,7 +52,7 @@ impl Writer {
         let len = if is_prompt { self.newest_len() } else { usize::MAX };
         let (mut is_answered, mut is_owed) = (false, false);
         if len.saturating_mul(2) <= CORK_BYTES_MAX {
-            for reader in self.readers.iter().filter(|reader| reader.answers_soon()) {
+            for reader in self.readers.iter().filter(|reader| reader.answers_soon() && !reader.is_apart()) {
                 (is_answered, is_owed) = (true, is_owed || reader.owed_answer.is_owed());
             }
         }

@@ -65,7 +65,8 @@ pub struct ReaderProgress {
     /// [`WriterEvent::ReaderInactive`](super::WriterEvent::ReaderInactive).
     pub is_active: bool,
     /// Whether new samples for other readers wait until this reader acknowledges. A reader that leaves a few requests
-    /// unanswered, or acknowledges nothing new for a second, while others keep pace, no longer delays them.
+    /// unanswered, acknowledges nothing new for a second, or is much slower, while others keep pace, no longer delays
+    /// them.
     pub delays_others: bool,
     /// Set if the reader lacks samples and has acknowledged nothing new for at least a second.
     pub stall: Option<Stall>,

@@ -668,8 +668,9 @@ impl Writer {
             && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.retains_unacknowledged()))
     }
 
-    /// The state of the readers that receive messages and may request repair. An inactive reader makes the writer
-    /// request acknowledgement with each sample, so that the writer notices its next answer at once.
+    /// The state of the readers that receive messages and may request repair. An inactive reader beside
+    /// others makes the writer request acknowledgement with each sample, so that the writer notices its next answer at
+    /// once; where all are inactive, ten times per second.
     #[inline]
     fn answers(&self, now: Instant) -> Answers {
         if !self.group.has_readers {

@@ -72,15 +72,16 @@ impl Writer {
         let reader = self.readers.get(index).filter(|reader| self.is_opening && reader.skips_to_first_heartbeat());
         let Some(reader) = reader else {
             let (first, last) = self.available();
-            let sent_below = self.readers.get(index).map_or(self.next_to_send, |r| r.sent_below(self.next_to_send));
-            let last = last.min(sent_below.previous());
+            let last = self.readers.get(index).map_or(last, |reader| reader.named_last(last));
             return (first.min(last.next()), last);
         };
         // A reader that does not answer hides nothing from its siblings for long.
         let is_limit = |other: &ReaderProxy| {
             reader.awaits_first_heartbeat() || other.opens_until.get().is_some_and(|until| now < until)
         };
-        self.announced_by(|other| is_limit(other) && other.shares_process_with(reader))
+        let (first, last) = self.announced_by(|other| is_limit(other) && other.shares_process_with(reader));
+        let last = reader.named_last(last);
+        (first.min(last.next()), last)
     }
 
     /// The first sample that may be sent to the reader at `index`, or named in its own HEARTBEATs. The readers of a

@@ -93,7 +93,7 @@ pub(super) struct ReaderProxy {
     /// For a best-effort reader that requests history: the next change to send.
     pub(super) push_from: Compact<SequenceNumber>,
     /// The number before which acknowledgements have been added to the budget for repairs.
-    paid_below: SequenceNumber,
+    pub(super) paid_below: SequenceNumber,
     /// A sample, and its fragment before which arrivals have been added to that budget.
     fragments_paid: (SequenceNumber, FragmentNumber),
     /// Whether the reader needs its own HEARTBEAT.

@@ -46,13 +46,12 @@ impl Writer {
             return false;
         };
         let Some(newest) = self.readers.last() else { return false };
+        if self.readers.iter().any(ReaderProxy::is_apart) {
+            return false;
+        }
         let is_plain = |reader: &ReaderProxy| {
             let info = &reader.info;
-            reader.is_messaged()
-                && !reader.is_apart()
-                && reader.push_from.is_none()
-                && info.filter.is_none()
-                && !info.expects_inline_qos
+            reader.is_messaged() && reader.push_from.is_none() && info.filter.is_none() && !info.expects_inline_qos
         };
         let (old, new) = (&before.info, &newest.info);
         is_plain(before)
@@ -67,7 +66,7 @@ impl Writer {
 
     /// Computes again which readers receive new samples, and the size of messages.
     pub(super) fn regroup(&mut self) {
-        self.rejoin_if_all_are_apart();
+        self.end_separations();
         self.hand_over.refresh(&self.readers);
         let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
         let has_readers = messaged().next().is_some();
@@ -84,6 +83,8 @@ impl Writer {
         // A reader that still receives history would count the rest of the history as lost at a new sample.
         let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none() && !r.is_apart());
         let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
+        let without_groups = self.without_groups_of_apart(&current);
+        let current = if without_groups.is_empty() { current } else { without_groups.iter().collect() };
         let per_message = self.packer.receivers_max(max_message);
         let mut group = Group { everyone: Vec::new(), parts: Vec::new(), ..Group::empty(max_message) };
         let has_selections = self.config.names_reader || messaged().any(|info| info.filter.is_some());

@@ -56,7 +56,7 @@ impl Writer {
         }
         if base > SequenceNumber::ZERO && asks {
             reader.end_current();
-            reader.record_loss(sent_below);
+            reader.record_loss(reader.sent_below(sent_below));
             reader.pay_for_shown(&self.history, &acknack.state, sent_below);
             self.counters.repairs_withheld += u64::from(!reader.request(now, acknack.state));
             let withdrawn = reader.withdraw_acknowledgement(base, self.history.first());
@@ -153,7 +153,7 @@ impl Writer {
             self.events.push_back(WriterEvent::ReaderActive(from));
         }
         reader.end_current();
-        reader.record_loss(self.next_to_send);
+        reader.record_loss(reader.sent_below(self.next_to_send));
         let round_trip = reader.round_trip.estimate();
         let wanted = reader.repairs_paid.fragments_without_in_flight(now, nack.sequence_number, nack.state, round_trip);
         if has_ended_stall {
@@ -274,7 +274,7 @@ impl Writer {
                 continue;
             }
             reader.record_overdue();
-            reader.record_loss(sent_below);
+            reader.record_loss(reader.sent_below(sent_below));
             let (was_inactive, guid) = (reader.is_inactive(), reader.info.guid);
             reader.unanswered = reader.unanswered.saturating_add(1).min(reader.patience);
             let wait = if reader.is_inactive() { RETRY_MAX } else { reader.patience() };
@@ -284,6 +284,10 @@ impl Writer {
                 self.may_have_inactive = true;
                 self.events.push_back(WriterEvent::ReaderInactive(guid));
                 self.release_acknowledged();
+                if self.readers.iter().any(ReaderProxy::is_apart) {
+                    // The others may have gone ahead of this reader alone.
+                    self.regroup();
+                }
             }
             self.note_lag(now, guid);
             if !asks_together {
@@ -465,7 +469,7 @@ impl Writer {
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get_mut(index).filter(misses) else { continue };
             reader.end_current();
-            reader.record_loss(sent_below);
+            reader.record_loss(reader.sent_below(sent_below));
             self.finish_group(now);
             self.directed_heartbeat(now, index);
         }
@@ -609,9 +613,10 @@ impl Writer {
         let count = outgoing.fragments(outgoing.payload.len());
         self.packer.set_asked(reader.info.expects_inline_qos);
         let (mut bytes, mut sent) = (0, FragmentNumberSet::empty(wanted.base()));
+        let bytes_max = reader.apart.as_ref().map_or(REPAIR_BYTES_MAX, Apart::window);
         let to = self.group.own_destination(reader);
         for fragment in wanted.iter().take_while(|f| f.0 <= count) {
-            if bytes > REPAIR_BYTES_MAX {
+            if bytes > bytes_max {
                 break;
             }
             if reader.repairs_paid.available() == 0 {

@@ -64,8 +64,7 @@ impl Writer {
 
     /// Why the next sample has not been sent.
     pub(super) fn cause_of_hold(&self) -> HeldBack {
-        let next = self.history.next_from(self.next_to_send).map_or(0, |change| change.payload.len());
-        if self.cork.holds || self.flow.is_closed(self.in_flight(), next) {
+        if self.cork.holds || self.is_window_closed() {
             HeldBack::Acknowledgements
         } else if self.config.asynchronous {
             HeldBack::FlowController

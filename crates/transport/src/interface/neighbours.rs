@@ -2,7 +2,7 @@
 //! known (rtnetlink, RFC 3549).
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -39,16 +39,23 @@ pub fn unresolved_neighbours() -> io::Result<Vec<Neighbour>> {
 ///
 /// # Errors
 /// The system's error: no route to the destination, no netlink sockets.
-pub fn next_hop(destination: IpAddr) -> io::Result<Neighbour> {
+pub fn next_hop(destination: SocketAddr) -> io::Result<Neighbour> {
     let mut body = [0; BODY_BYTES];
+    // A link-local address is of one interface.
+    let zone = if let SocketAddr::V6(v6) = destination { v6.scope_id() } else { 0 };
+    let destination = destination.ip();
     let address = match destination {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),
     };
     body[0] = family_of(destination);
     body[1] = (address.len() * 8) as u8;
+    let mut attributes = attribute(libc::RTA_DST, &address);
+    if zone != 0 {
+        attributes.extend(attribute(libc::RTA_OIF, &zone.to_ne_bytes()));
+    }
     let mut hop = None;
-    ask(&request(libc::RTM_GETROUTE, 0, &body, &attribute(libc::RTA_DST, &address)), |kind, message| {
+    ask(&request(libc::RTM_GETROUTE, 0, &body, &attributes), |kind, message| {
         hop = next_hop_of(kind, message, destination);
         false
     })?;
@@ -255,7 +262,7 @@ mod tests {
     #[test]
     fn loopback_is_its_own_next_hop_and_resolved() {
         let localhost = IpAddr::from(Ipv4Addr::LOCALHOST);
-        let hop = next_hop(localhost).unwrap();
+        let hop = next_hop((localhost, 0).into()).unwrap();
         assert_eq!(hop.address, localhost);
         assert!(!unresolved_neighbours().unwrap().contains(&hop));
     }

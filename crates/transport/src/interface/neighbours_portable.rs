@@ -1,7 +1,7 @@
 //! Systems other than Linux: their tables of neighbours are not read, and no host is known to be unresolved.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use super::{InterfaceIndex, Neighbour};
 
@@ -17,6 +17,6 @@ pub fn unresolved_neighbours() -> io::Result<Vec<Neighbour>> {
 ///
 /// # Errors
 /// None.
-pub fn next_hop(destination: IpAddr) -> io::Result<Neighbour> {
-    Ok(Neighbour { address: destination, interface: InterfaceIndex(0) })
+pub fn next_hop(destination: SocketAddr) -> io::Result<Neighbour> {
+    Ok(Neighbour { address: destination.ip(), interface: InterfaceIndex(0) })
 }

@@ -73,8 +73,9 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
     overview(&mut text, entries, &pairs, &outages, |figures| figures.lost.to_string());
     if pairs.contains(&(OWN, OWN)) {
         text.push_str(
-            "\n### Where data flow sooner, fewer samples are lost or repeated, or writes are shorter with another \
-             implementation and itself\n\nCompared with Peregrine and itself, and with Peregrine in place of one side.\n\n",
+            "\n### Where another implementation with itself is better\n\nData flow sooner, fewer samples are lost or \
+             repeated, or writes are shorter, than with Peregrine and itself, or with Peregrine on one\nside. A writer \
+             whose `write` blocks during the outage writes and loses fewer samples.\n\n",
         );
         let better: Vec<String> = outages.iter().flat_map(|outage| better(entries, *outage)).collect();
         match better.is_empty() {

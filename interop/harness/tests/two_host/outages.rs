@@ -112,7 +112,7 @@ fn half_open_firewall_ends_no_match_and_loses_no_sample() {
     }
 }
 
-/// The new process is another participant. Data flow at once, whether or not the lease of the former one has ended.
+/// The new process is another participant, and comes after the lease of the former one has ended.
 #[test]
 fn process_that_was_killed_and_started_again_is_matched() {
     for kind in [Kind::KillWriter, Kind::KillReader] {

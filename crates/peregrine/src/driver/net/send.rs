@@ -363,7 +363,7 @@ impl SendSockets {
         let Some(diversion) = self.unresolved.diversion() else {
             return self.send_by_usual_sockets(connected, destination, transmits, limit).processed;
         };
-        match self.unresolved.way(&diversion, destination.ip()) {
+        match self.unresolved.way(&diversion, destination) {
             Way::Clear => {}
             way => {
                 match usual() {

@@ -61,7 +61,8 @@ pub(super) struct Diversion {
     hosts: Vec<Neighbour>,
     /// The interfaces of these hosts whose links are down.
     down: Vec<InterfaceIndex>,
-    hops: Mutex<Vec<(IpAddr, Way)>>,
+    /// The way to the destinations of messages, with the zone of link-local addresses.
+    hops: Mutex<Vec<((IpAddr, u32), Way)>>,
     /// The sockets for messages to other destinations: over IPv4, over IPv6.
     others: [Option<Arc<Socket>>; 2],
     again_at: Instant,
@@ -94,8 +95,8 @@ impl Unresolved {
     }
 
     /// The way to this destination.
-    pub(super) fn way(&self, diversion: &Diversion, destination: IpAddr) -> Way {
-        let way = diversion.way(destination);
+    pub(super) fn way(&self, diversion: &Diversion, to: SocketAddr) -> Way {
+        let (way, destination) = (diversion.way(to), to.ip());
         if way != Way::Clear {
             let mut logged = lock(&self.logged);
             if logged.len() < LOGGED_MAX && !logged.contains(&destination) {
@@ -125,10 +126,17 @@ impl Unresolved {
     /// The state while there are unresolved hosts. Reads the table of neighbours again from time to time.
     pub(super) fn diversion(&self) -> Option<Arc<Diversion>> {
         let current = self.read()?;
-        if now() < current.again_at {
+        let now = now();
+        if now < current.again_at {
             return Some(current);
         }
-        self.look();
+        let is_attentive = now.0 < self.attentive_until.load(Ordering::Relaxed);
+        if current.is_unused() && !is_attentive {
+            // The table has hosts that other programs look for.
+            self.set(now, Vec::new(), Vec::new);
+        } else {
+            self.look();
+        }
         self.read()
     }
 
@@ -163,7 +171,13 @@ impl Unresolved {
             return;
         }
         match unresolved_neighbours() {
-            Ok(hosts) => self.set(now, hosts, links_down),
+            Ok(hosts) => {
+                if hosts.is_empty() {
+                    // The buffer is full because of a slow link.
+                    self.next_look.store((now + LOOK_AGAIN_AFTER).0, Ordering::Relaxed);
+                }
+                self.set(now, hosts, links_down);
+            }
             Err(error) => {
                 // A sandbox without netlink sockets.
                 self.next_look.store((now + Span::from_secs(60)).0, Ordering::Relaxed);
@@ -174,35 +188,44 @@ impl Unresolved {
         }
     }
 
-    /// Sends messages to these hosts apart from all others.
+    /// Sends messages to these hosts apart from all others. Sockets are opened, and links read, without the lock.
     fn set(&self, now: Instant, hosts: Vec<Neighbour>, links_down: impl FnOnce() -> Vec<InterfaceIndex>) {
-        let mut current = self.diversion.write().unwrap_or_else(PoisonError::into_inner);
-        if hosts.is_empty() && now.0 >= self.attentive_until.load(Ordering::Relaxed) {
-            if let Some(ended) = current.take() {
-                ended.others.iter().flatten().for_each(|socket| self.keep_statistics(socket));
+        let before = self.read();
+        let next = if hosts.is_empty() && now.0 >= self.attentive_until.load(Ordering::Relaxed) {
+            None
+        } else {
+            let used = before.as_deref().filter(|before| !before.hosts.is_empty());
+            // Hosts that are newly unresolved may have filled the buffer of the sockets for others.
+            let stays = used.filter(|before| !hosts.is_empty() && !before.is_filled_by_others_of(&hosts));
+            let others = match stays {
+                Some(before) => before.others.clone(),
+                None if hosts.is_empty() => [None, None],
+                None => [true, false].map(|is_v4| self.open(is_v4)),
+            };
+            let down = if hosts.is_empty() { Vec::new() } else { links_down() };
+            let again_at = now + LOOK_AGAIN_AFTER;
+            Some(Arc::new(Diversion { hosts, down, hops: Mutex::default(), others, again_at }))
+        };
+        self.is_diverting.store(next.is_some(), Ordering::Relaxed);
+        let is_over = next.as_ref().is_none_or(|next| next.hosts.is_empty());
+        let replaced = {
+            let mut current = self.diversion.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, next.clone())
+        };
+        for (index, socket) in replaced.iter().flat_map(|replaced| replaced.others.iter().enumerate()) {
+            let stays = next.as_ref().and_then(|next| next.others.get(index)).and_then(Option::as_ref);
+            if let Some(socket) = socket
+                && stays.is_none_or(|stays| !Arc::ptr_eq(stays, socket))
+            {
+                self.keep_statistics(socket);
             }
-            self.is_diverting.store(false, Ordering::Relaxed);
+        }
+        if is_over {
             let found = std::mem::take(&mut *lock(&self.logged));
             if !found.is_empty() {
                 log(Level::INFO, move || tracing::info!(?found, "the kernel no longer looks for these hosts"));
             }
-            return;
         }
-        let before = current.as_deref().filter(|before| !before.hosts.is_empty());
-        // Hosts that are newly unresolved may have filled the buffer of the sockets for others.
-        let stays = before.filter(|before| !hosts.is_empty() && !before.is_filled_by_others_of(&hosts));
-        let others = match stays {
-            Some(before) => before.others.clone(),
-            None => {
-                let ended = before.into_iter().flat_map(|before| before.others.iter().flatten());
-                ended.for_each(|socket| self.keep_statistics(socket));
-                if hosts.is_empty() { [None, None] } else { [true, false].map(|is_v4| self.open(is_v4)) }
-            }
-        };
-        let down = if hosts.is_empty() { Vec::new() } else { links_down() };
-        let again_at = now + LOOK_AGAIN_AFTER;
-        *current = Some(Arc::new(Diversion { hosts, down, hops: Mutex::default(), others, again_at }));
-        self.is_diverting.store(true, Ordering::Relaxed);
     }
 
     fn open(&self, is_v4: bool) -> Option<Arc<Socket>> {
@@ -242,12 +265,17 @@ impl Unresolved {
 }
 
 impl Diversion {
-    fn way(&self, destination: IpAddr) -> Way {
-        let known = |hops: &[(IpAddr, Way)]| hops.iter().find(|(to, _)| *to == destination).map(|(_, way)| *way);
+    fn way(&self, to: SocketAddr) -> Way {
+        if self.hosts.is_empty() {
+            return Way::Clear;
+        }
+        let zone = if let SocketAddr::V6(v6) = to { v6.scope_id() } else { 0 };
+        let key = (to.ip(), zone);
+        let known = |hops: &[((IpAddr, u32), Way)]| hops.iter().find(|(to, _)| *to == key).map(|(_, way)| *way);
         if let Some(way) = known(&lock(&self.hops)) {
             return way;
         }
-        let way = match next_hop(destination) {
+        let way = match next_hop(to) {
             Ok(hop) if !self.hosts.contains(&hop) => Way::Clear,
             Ok(hop) if self.down.contains(&hop.interface) => Way::Down,
             Ok(_) => Way::Unresolved,
@@ -256,7 +284,7 @@ impl Diversion {
         };
         let mut hops = lock(&self.hops);
         if hops.len() < HOPS_MAX && known(&hops).is_none() {
-            hops.push((destination, way));
+            hops.push((key, way));
         }
         debug_assert!(hops.len() <= HOPS_MAX);
         way
@@ -266,6 +294,11 @@ impl Diversion {
     pub(super) fn socket(&self, destination: SocketAddr) -> Option<&Socket> {
         let [v4, v6] = &self.others;
         if destination.is_ipv4() { v4.as_deref() } else { v6.as_deref() }
+    }
+
+    /// Whether no message went to one of the hosts.
+    fn is_unused(&self) -> bool {
+        lock(&self.hops).iter().all(|(_, way)| *way == Way::Clear)
     }
 
     /// Whether one of these hosts is new, and may have filled the sockets for other destinations.
@@ -286,7 +319,7 @@ mod tests {
     use super::*;
 
     fn next_hop_to(address: [u8; 4]) -> Neighbour {
-        next_hop(address.into()).unwrap()
+        next_hop((address, 0).into()).unwrap()
     }
 
     #[test]
@@ -296,8 +329,8 @@ mod tests {
         unresolved.set(now() + Span::from_secs(60), vec![next_hop_to([127, 0, 0, 9])], Vec::new);
         let diversion = unresolved.diversion().unwrap();
         for _ in 0..2 {
-            assert_eq!(unresolved.way(&diversion, [127, 0, 0, 9].into()), Way::Unresolved);
-            assert_eq!(unresolved.way(&diversion, [127, 0, 0, 1].into()), Way::Clear);
+            assert_eq!(unresolved.way(&diversion, ([127, 0, 0, 9], 0).into()), Way::Unresolved);
+            assert_eq!(unresolved.way(&diversion, ([127, 0, 0, 1], 0).into()), Way::Clear);
         }
         assert!(diversion.socket("127.0.0.1:1".parse().unwrap()).unwrap().local_address().is_ipv4());
         unresolved.set(now(), Vec::new(), Vec::new);
@@ -310,8 +343,8 @@ mod tests {
         let host = next_hop_to([127, 0, 0, 9]);
         unresolved.set(now() + Span::from_secs(60), vec![host], || vec![host.interface]);
         let diversion = unresolved.diversion().unwrap();
-        assert_eq!(unresolved.way(&diversion, [127, 0, 0, 9].into()), Way::Down);
-        assert_eq!(unresolved.way(&diversion, [127, 0, 0, 1].into()), Way::Clear, "the host is resolved");
+        assert_eq!(unresolved.way(&diversion, ([127, 0, 0, 9], 0).into()), Way::Down);
+        assert_eq!(unresolved.way(&diversion, ([127, 0, 0, 1], 0).into()), Way::Clear, "the host is resolved");
     }
 
     #[test]
@@ -319,8 +352,20 @@ mod tests {
         let unresolved = Unresolved::new(&SocketOptions::default());
         unresolved.follow_links();
         assert!(unresolved.is_any());
+        let diversion = unresolved.diversion().unwrap();
+        assert_eq!(unresolved.way(&diversion, ([127, 0, 0, 1], 0).into()), Way::Clear);
         unresolved.set(now() + ATTENTIVE_FOR, Vec::new(), Vec::new);
         assert!(!unresolved.is_any());
+    }
+
+    #[test]
+    fn hosts_that_other_programs_look_for_do_not_separate_messages_for_long() {
+        let unresolved = Unresolved::new(&SocketOptions::default());
+        let long_ago = Instant(0);
+        unresolved.set(long_ago, vec![next_hop_to([127, 0, 0, 9])], Vec::new);
+        let diversion = unresolved.read().unwrap();
+        assert_eq!(unresolved.way(&diversion, ([127, 0, 0, 1], 0).into()), Way::Clear);
+        assert!(unresolved.diversion().is_none());
     }
 
     #[test]
@@ -328,6 +373,8 @@ mod tests {
         let unresolved = Unresolved::new(&SocketOptions::default());
         let long_ago = Instant(0);
         unresolved.set(long_ago, vec![next_hop_to([127, 0, 0, 9])], Vec::new);
+        let diversion = unresolved.read().unwrap();
+        assert_eq!(unresolved.way(&diversion, ([127, 0, 0, 9], 0).into()), Way::Unresolved);
         // No table of neighbours contains an address of the loopback interface.
         assert!(unresolved.diversion().is_none_or(|diversion| diversion.hosts != [next_hop_to([127, 0, 0, 9])]));
     }
@@ -356,7 +403,7 @@ mod tests {
         unresolved.set(now() + Span::from_secs(60), hosts, Vec::new);
         let diversion = unresolved.diversion().unwrap();
         for number in 0..HOPS_MAX + 8 {
-            let way = unresolved.way(&diversion, [127, 1, (number / 256) as u8, (number % 256) as u8].into());
+            let way = unresolved.way(&diversion, ([127, 1, (number / 256) as u8, (number % 256) as u8], 0).into());
             assert_eq!(way == Way::Unresolved, number < LOGGED_MAX + 8);
         }
         assert_eq!((lock(&diversion.hops).len(), lock(&unresolved.logged).len()), (HOPS_MAX, LOGGED_MAX));

@@ -1,3 +1,5 @@
+mod sessions;
+
 use std::collections::HashSet;
 
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
@@ -274,6 +276,7 @@ fn captured_message_of_cyclone_is_opened_at_all_levels() {
         assert!(whole.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the message");
     }
     let data = at(84, Scope::Submessage, true, 112..192, 196..236);
+    assert_eq!(data.open(prefix, &keys).unwrap().0, writer);
     for bit in 0..data.bits() {
         assert!(data.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the submessage");
     }
@@ -292,10 +295,12 @@ fn captured_message_of_cyclone_is_opened_at_all_levels() {
         text: data[48..60].to_vec(),
         footer: data[60..].to_vec(),
     };
+    let opened = Ok((writer, hex("00010000 01000000 00000000")));
+    assert_eq!(payload.open(prefix, &keys), opened);
     for bit in 0..payload.bits() {
         assert!(payload.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the payload");
     }
-    assert_eq!(payload.open(prefix, &keys), Ok((writer, hex("00010000 01000000 00000000"))));
+    assert_eq!(payload.open(prefix, &keys), opened);
 }
 
 fn origin_authenticated() -> ProtectionLevels {

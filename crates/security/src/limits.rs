@@ -214,7 +214,8 @@ pub const IDLE_SESSIONS_INTERVAL: Span = Span::from_secs(1);
 /// Complete intervals after which the session keys of a built-in endpoint are dropped if they have opened nothing.
 pub const BUILTIN_IDLE_INTERVALS: u8 = 1;
 
-/// The same for a user's endpoint: slow flows allocate no memory for their samples.
+/// The same for a user's endpoint, and for the messages of a participant, which carry the samples: a flow with a sample
+/// every 10 s or more often derives no keys and allocates no memory for its samples.
 pub const USER_IDLE_INTERVALS: u8 = 10;
 
 /// Tags of one endpoint.

@@ -80,7 +80,9 @@ impl OpeningKey {
     /// The same key without expanded session keys, if all of them are idle for some calls: see
     /// [`IDLE_SESSIONS_INTERVAL`](crate::limits::IDLE_SESSIONS_INTERVAL). The next text expands a session key again.
     pub(super) fn without_idle_sessions(&self) -> Option<Self> {
-        let most = if self.owner.entity.is_builtin() { BUILTIN_IDLE_INTERVALS } else { USER_IDLE_INTERVALS };
+        // Messages of a participant carry the samples of its user's endpoints.
+        let is_of_users = self.uses.message || !self.owner.entity.is_builtin();
+        let most = if is_of_users { USER_IDLE_INTERVALS } else { BUILTIN_IDLE_INTERVALS };
         if self.sessions.pass_interval(most) { self.without_session_keys() } else { None }
     }
 

@@ -4,7 +4,8 @@
 //! A second process creates COUNT participants, one after the other. Each has a writer of one sample, which the reader
 //! of the first process takes. Prints the times from the discovery of a participant to its authentication, to the first
 //! keys and to the sample, and the memory that the first process holds for each participant: at once, and after SECONDS
-//! without data. Session keys of built-in endpoints are dropped after two idle seconds, others after eleven.
+//! without data. Session keys of built-in endpoints are dropped after two idle seconds, those of messages and of the
+//! user's endpoints after eleven.
 
 #![forbid(unsafe_code)]
 

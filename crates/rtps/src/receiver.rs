@@ -76,6 +76,8 @@ pub enum DropReason {
     UnknownPassphrase,
     /// Too many unknown senders have used a pre-shared key.
     TooManySenders,
+    /// A protected part names a new session of its key, and too many have done so lately.
+    TooManySessions,
 }
 
 impl fmt::Display for DropReason {
@@ -90,6 +92,7 @@ impl fmt::Display for DropReason {
             Self::OtherDomain => f.write_str("protected with the pre-shared key of another domain"),
             Self::UnknownPassphrase => f.write_str("protected with a pre-shared key whose passphrase is not known"),
             Self::TooManySenders => f.write_str("protected with a pre-shared key, by one unknown sender too many"),
+            Self::TooManySessions => f.write_str("protected in one new session of its key too many"),
         }
     }
 }
@@ -178,6 +181,7 @@ impl Interpreter {
             OpenError::OtherDomain => DropReason::OtherDomain,
             OpenError::UnknownPassphrase => DropReason::UnknownPassphrase,
             OpenError::TooManySenders => DropReason::TooManySenders,
+            OpenError::TooManySessions => DropReason::TooManySessions,
         };
         receive.dropped(self.source, self.vendor, reason);
     }

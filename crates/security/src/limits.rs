@@ -6,6 +6,19 @@ use peregrine_rtps::time::Span;
 /// before the newest one.
 pub const SESSIONS_PER_KEY: usize = 8;
 
+/// Sessions behind the newest one of a key that a sender may use next. Some begin a session after every 32 texts, and
+/// most of these may be for others. The keys of sessions in this range are derived once, also if a forged text names
+/// them first.
+pub const SESSIONS_AHEAD: i32 = 4;
+
+/// Texts that name any other session of a key, in an interval of [`IDLE_SESSIONS_INTERVAL`], for each of which a
+/// session key is derived. Honest ones are the first of a key, and the first after many were lost.
+pub const NEW_SESSIONS_PER_INTERVAL: u32 = 128;
+
+/// Beyond that number, a key is derived for one of so many texts. In any flood, a text of the true sender is one of
+/// them after so many attempts on average.
+pub const NEW_SESSIONS_SHARE: u32 = 8;
+
 /// Keys of one sender, counted by key id. Each renewal of keys adds up to two; the oldest give way.
 pub const KEYS_PER_SENDER: usize = 8;
 
@@ -201,7 +214,8 @@ pub const IDLE_SESSIONS_INTERVAL: Span = Span::from_secs(1);
 /// Complete intervals after which the session keys of a built-in endpoint are dropped if they have opened nothing.
 pub const BUILTIN_IDLE_INTERVALS: u8 = 1;
 
-/// The same for a user's endpoint: slow flows allocate no memory for their samples.
+/// The same for a user's endpoint, and for the messages of a participant, which carry the samples: a flow with a sample
+/// every 10 s or more often derives no keys and allocates no memory for its samples.
 pub const USER_IDLE_INTERVALS: u8 = 10;
 
 /// Tags of one endpoint.

@@ -9,11 +9,12 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Span;
 use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
 use peregrine_rtps::wire::{
-    CryptoFooter, DataHead, Endianness, Header, InfoSource, PayloadKind, Submessage, SubmessageId, Submessages,
+    CryptoContent, CryptoFooter, DataHead, Endianness, Header, InfoSource, InlineQos, ParameterId, ParameterListWriter,
+    PayloadKind, ReceiverMac, StatusInfo, Submessage, SubmessageId, Submessages,
 };
 use peregrine_sim::network::{Datagram, Faults, NodeId, ParticipantId};
 use peregrine_sim::protection::MockProtection;
-use peregrine_sim::world::{DOMAIN_KEY, World, WorldConfig};
+use peregrine_sim::world::{DOMAIN_KEY, Happening, World, WorldConfig};
 
 const KINDS: [ProtectionKind; 5] = [
     ProtectionKind::None,
@@ -358,19 +359,40 @@ fn data_of(writer: Guid) -> Vec<u8> {
     out
 }
 
-/// Submessages signed with the key of `sender`, or with a forged key.
-fn signed(scope: Scope, sender: Guid, levels: ProtectionLevels, domain_key: u64, text: &[u8]) -> Vec<u8> {
+/// Submessages protected with the key of `sender`, or with a forged key. `receivers` get MACs.
+fn sealed(
+    scope: Scope,
+    sender: Guid,
+    levels: ProtectionLevels,
+    domain_key: u64,
+    receivers: &[Guid],
+    text: &[u8],
+) -> Vec<u8> {
     let protection = MockProtection::new(sender.prefix, levels, domain_key);
-    let seal = protection.seal(scope, sender.entity, None, Text::Signed(text)).unwrap();
-    let (prefix, postfix) = match scope {
-        Scope::Message => (SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX),
-        _ => (SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX),
+    let (kind, prefix, postfix) = match scope {
+        Scope::Message => (levels.message, SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX),
+        _ => (levels.submessage, SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX),
     };
+    let mut octets = text.to_vec();
+    let text = if kind.encrypts() { Text::Encrypted(&mut octets) } else { Text::Signed(&octets) };
+    let seal = protection.seal(scope, sender.entity, None, text).unwrap();
+    let macs =
+        receivers.iter().map(|receiver| protection.receiver_mac(scope, sender.entity, &seal, *receiver).unwrap());
+    let macs: Vec<ReceiverMac> = macs.collect();
     let mut out = Vec::new();
     seal.header.emit(prefix, Endianness::Little, &mut out);
-    out.extend_from_slice(text);
-    CryptoFooter::emit(postfix, Endianness::Little, &seal.common_mac, [].into_iter(), &mut out);
+    if kind.encrypts() {
+        CryptoContent(&octets).emit(Endianness::Little, &mut out);
+    } else {
+        out.extend_from_slice(&octets);
+    }
+    CryptoFooter::emit(postfix, Endianness::Little, &seal.common_mac, macs.into_iter(), &mut out);
     out
+}
+
+/// Submessages signed with the key of `sender`, or with a forged key, for all receivers.
+fn signed(scope: Scope, sender: Guid, levels: ProtectionLevels, domain_key: u64, text: &[u8]) -> Vec<u8> {
+    sealed(scope, sender, levels, domain_key, &[], text)
 }
 
 fn message_of(prefix: GuidPrefix, submessages: &[u8]) -> Vec<u8> {
@@ -382,6 +404,12 @@ fn message_of(prefix: GuidPrefix, submessages: &[u8]) -> Vec<u8> {
 
 fn header_of(prefix: GuidPrefix) -> Header {
     Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }
+}
+
+fn source(prefix: GuidPrefix) -> Vec<u8> {
+    let mut out = Vec::new();
+    InfoSource::of(&header_of(prefix)).emit(Endianness::Little, &mut out);
+    out
 }
 
 /// Injects a message. Returns the number of samples received and of parts dropped because of it.
@@ -415,11 +443,6 @@ fn protected_message_in_name_of_other_participant_is_rejected() {
     let (mut world, writer, reader) = victim(MESSAGE_SIGNED);
     world.network().partition(&[0, 1]);
     let insider = GuidPrefix([7; 12]);
-    let source = |prefix| {
-        let mut out = Vec::new();
-        InfoSource::of(&header_of(prefix)).emit(Endianness::Little, &mut out);
-        out
-    };
     let sealed = |by: GuidPrefix, text: &[u8]| {
         let sender = Guid::new(by, EntityId::PARTICIPANT);
         signed(Scope::Message, sender, MESSAGE_SIGNED, DOMAIN_KEY, text)
@@ -445,6 +468,67 @@ fn protected_message_in_name_of_other_participant_is_rejected() {
         (1, 0),
         "a vendor's submessage may follow"
     );
+}
+
+/// All readers of a writer have its key, so without MACs for receivers any of them can protect a submessage with it.
+/// The MAC of the message is of the participant that sends it, and proves nothing about others.
+#[test]
+fn submessage_of_other_participant_in_a_message_with_origin_authentication_is_rejected() {
+    let messages = [ProtectionKind::SignWithOriginAuthentication, ProtectionKind::EncryptWithOriginAuthentication];
+    let submessages = [ProtectionKind::Sign, ProtectionKind::Encrypt];
+    for (message, submessage) in messages.into_iter().flat_map(|kind| submessages.map(|inner| (kind, inner))) {
+        let levels = ProtectionLevels { message, submessage, payload: ProtectionKind::None };
+        let (mut world, writer, reader) = victim(levels);
+        world.network().partition(&[0, 1]);
+        let receiver = Guid::new(reader.prefix, EntityId::PARTICIPANT);
+        let in_message = |by: GuidPrefix, submessages: &[u8]| {
+            let sender = Guid::new(by, EntityId::PARTICIPANT);
+            let text = [&source(by), submessages].concat();
+            message_of(by, &sealed(Scope::Message, sender, levels, DOMAIN_KEY, &[receiver], &text))
+        };
+        let insider = GuidPrefix([7; 12]);
+        let forged = |text: &[u8], of: Guid| {
+            let inner = sealed(Scope::Submessage, of, levels, DOMAIN_KEY, &[], text);
+            in_message(insider, &[source(writer.prefix), inner].concat())
+        };
+        world.happenings();
+        let discovery = Guid::new(writer.prefix, EntityId::SEDP_PUBLICATIONS_WRITER);
+        let sample = forged(&data_of(writer), writer);
+        assert_eq!(effect(&mut world, reader, sample), (0, 1), "{levels:?}: a sample");
+        let disposal = forged(&disposal_of(writer, discovery.entity), discovery);
+        assert_eq!(effect(&mut world, reader, disposal), (0, 1), "{levels:?}: the end of the writer");
+        let events = world.happenings();
+        let is_of_reader = |(at, happening): &(ParticipantId, Happening)| {
+            *at == READER.participant(0) && matches!(happening, Happening::Reader(..))
+        };
+        assert!(!events.iter().any(is_of_reader), "{levels:?}: {events:?}");
+
+        let honest = sealed(Scope::Submessage, writer, levels, DOMAIN_KEY, &[], &data_of(writer));
+        let honest = in_message(writer.prefix, &honest);
+        assert_eq!(effect(&mut world, reader, honest), (1, 0), "{levels:?}: the writer's participant");
+    }
+}
+
+/// The end of this writer, as its participant announces it.
+fn disposal_of(writer: Guid, by: EntityId) -> Vec<u8> {
+    let mut inline_qos = Vec::new();
+    let status_info = StatusInfo::DISPOSED.with(StatusInfo::UNREGISTERED);
+    InlineQos { status_info, ..InlineQos::default() }.emit(Endianness::Little, &mut inline_qos);
+    let mut key = vec![0, 3, 0, 0];
+    let mut list = ParameterListWriter::new(&mut key, Endianness::Little);
+    list.parameter(ParameterId::ENDPOINT_GUID, |value| value.guid(writer));
+    list.finish();
+    let mut out = Vec::new();
+    let head = DataHead {
+        reader: EntityId::UNKNOWN,
+        writer: by,
+        sequence_number: SequenceNumber(2),
+        inline_qos: &inline_qos,
+        payload: PayloadKind::Key,
+    };
+    head.emit(Endianness::Little, key.len(), &mut out);
+    out.extend_from_slice(&key);
+    out
 }
 
 #[test]

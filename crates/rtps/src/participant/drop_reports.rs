@@ -53,6 +53,7 @@ impl Participant {
             DropReason::OtherDomain => self.count_fault(from, Fault::OtherDomain),
             DropReason::UnknownPassphrase => self.count_fault(from, Fault::UnknownPassphrase),
             DropReason::TooManySenders => self.count_fault(from, Fault::TooManySenders),
+            DropReason::TooManySessions => self.count_fault(from, Fault::TooManySessions),
         }
     }
 }

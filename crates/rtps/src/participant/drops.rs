@@ -22,6 +22,8 @@ pub struct Drops {
     pub unknown_passphrase: u64,
     /// Messages of unknown senders with a pre-shared key, beyond the number of such senders in a time.
     pub too_many_senders: u64,
+    /// Protected messages and submessages in a new session of their key, beyond the number of such sessions in a time.
+    pub too_many_sessions: u64,
     /// Submessages without the protection that their endpoint requires, and, with a pre-shared key, messages that are
     /// not protected as a whole.
     pub unprotected: u64,
@@ -66,6 +68,7 @@ pub(super) enum Fault {
     OtherDomain,
     UnknownPassphrase,
     TooManySenders,
+    TooManySessions,
     Unprotected,
     NoSuchEndpoint,
     DiscoveryMalformed,
@@ -88,6 +91,7 @@ impl Drops {
             Fault::OtherDomain => &mut self.other_domain,
             Fault::UnknownPassphrase => &mut self.unknown_passphrase,
             Fault::TooManySenders => &mut self.too_many_senders,
+            Fault::TooManySessions => &mut self.too_many_sessions,
             Fault::Unprotected => &mut self.unprotected,
             Fault::NoSuchEndpoint => &mut self.no_such_endpoint,
             Fault::DiscoveryMalformed => &mut self.discovery_malformed,
@@ -110,6 +114,7 @@ impl Drops {
         self.other_domain += other.other_domain;
         self.unknown_passphrase += other.unknown_passphrase;
         self.too_many_senders += other.too_many_senders;
+        self.too_many_sessions += other.too_many_sessions;
         self.unprotected += other.unprotected;
         self.no_such_endpoint += other.no_such_endpoint;
         self.discovery_malformed += other.discovery_malformed;

@@ -24,6 +24,8 @@ pub enum MessageRefusal {
     NotAuthentic,
     /// The message is one of too many from unknown senders.
     TooManySenders,
+    /// The message names a new session of the key of a known sender, and too many have done so lately.
+    TooManySessions,
 }
 
 /// The least time between two events for one sender and reason.
@@ -80,7 +82,7 @@ impl RefusedMessages {
 
     /// The number of known senders and their reasons.
     fn known(&self) -> usize {
-        self.tallies.len() - self.tallies.range(..=(None, MessageRefusal::TooManySenders)).count()
+        self.tallies.len() - self.tallies.range(..=(None, MessageRefusal::TooManySessions)).count()
     }
 }
 
@@ -93,6 +95,7 @@ impl MessageRefusal {
             OpenError::OtherDomain => Some(Self::OtherDomain),
             OpenError::UnknownPassphrase => Some(Self::UnknownPassphrase),
             OpenError::TooManySenders => Some(Self::TooManySenders),
+            OpenError::TooManySessions => Some(Self::TooManySessions),
         }
     }
 }
@@ -105,6 +108,7 @@ impl fmt::Display for MessageRefusal {
             Self::UnknownPassphrase => "protected with a passphrase that is not known here",
             Self::NotAuthentic => "made without the key or passphrase that they name, or changed on the way",
             Self::TooManySenders => "from too many unknown senders in a short time",
+            Self::TooManySessions => "in too many new sessions of a key in a short time",
         })
     }
 }

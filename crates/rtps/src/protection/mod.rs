@@ -131,6 +131,8 @@ pub enum OpenError {
     UnknownPassphrase,
     /// Too many unknown senders have used a pre-shared key lately.
     TooManySenders,
+    /// Too many texts in the name of this sender have named a new session of its key lately.
+    TooManySessions,
 }
 
 /// The transformations of one participant, and its keys (CryptoTransform of DDS Security 1.2 §9.5.1.10).
@@ -319,6 +321,7 @@ impl fmt::Display for OpenError {
             Self::OtherDomain => "the pre-shared key is that of another domain",
             Self::UnknownPassphrase => "the passphrase of the pre-shared key is not known here",
             Self::TooManySenders => "too many unknown senders have used a pre-shared key lately",
+            Self::TooManySessions => "too many new sessions of this key were named lately",
         })
     }
 }

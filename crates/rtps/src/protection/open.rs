@@ -198,7 +198,7 @@ impl Walk<'_> {
             match self.opened(Scope::Submessage, ids, &rest, self.is_for_us) {
                 Ok(Some((sender, text, behind))) => {
                     at = behind;
-                    self.add_protected(text, ProtectedAt { submessage: true, ..unprotected }, sender);
+                    self.add_protected(text, ProtectedAt { submessage: true, ..unprotected }, sender, participant);
                 }
                 Ok(None) => at = self.behind(ids, &rest).unwrap_or(end),
                 Err(Piece::Malformed) => {
@@ -256,12 +256,15 @@ impl Walk<'_> {
     }
 
     /// Adds a protected submessage. The protected bytes must contain exactly one submessage: of an endpoint, or the
-    /// INFO_TS of the next one, which Fast DDS protects as well.
-    fn add_protected(&mut self, at: Place, protection: ProtectedAt, sender: Guid) {
+    /// INFO_TS of the next one, which Fast DDS protects as well. `participant` has protected the message around it, and
+    /// speaks for its own endpoints only: INFO_SRC is no proof of another source, and many have the keys of endpoints.
+    fn add_protected(&mut self, at: Place, protection: ProtectedAt, sender: Guid, participant: Option<Guid>) {
         let mut submessages = Submessages::behind(self.octets(&at));
         let is_known = |raw: RawSubmessage<'_>| raw.id.is_entity() || raw.id == SubmessageId::INFO_TS;
         let is_known = submessages.next_raw().is_some_and(|raw| raw.is_ok_and(is_known));
-        if is_known && submessages.remaining().is_empty() && sender.prefix == self.source {
+        let is_of_source = sender.prefix == self.source;
+        let is_of_participant = participant.is_none_or(|participant| participant.prefix == sender.prefix);
+        if is_known && submessages.remaining().is_empty() && is_of_source && is_of_participant {
             self.add(at, protection, Some(sender));
         } else {
             self.pieces.push(Piece::Refused(OpenError::NotAuthentic));

@@ -9,6 +9,7 @@ mod derive;
 mod factory;
 mod key_material;
 mod opening;
+mod opening_sessions;
 mod pre_shared;
 mod sealing;
 pub mod secure_entity;

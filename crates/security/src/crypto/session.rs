@@ -32,6 +32,12 @@ pub(super) struct Master {
     length: KeyLength,
 }
 
+#[cfg(test)]
+std::thread_local! {
+    /// The session keys that this thread has derived.
+    pub(super) static DERIVATIONS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
+}
+
 /// An expanded session key.
 pub(super) struct SessionKey(LessSafeKey);
 
@@ -51,6 +57,8 @@ impl Master {
     }
 
     pub(super) fn session(&self, session_id: [u8; 4]) -> SessionKey {
+        #[cfg(test)]
+        DERIVATIONS.set(DERIVATIONS.get() + 1);
         let octets = self.derive(session_id);
         // The length is that of the algorithm, so the key is never refused.
         #[expect(clippy::expect_used, reason = "a key of another length cannot occur")]

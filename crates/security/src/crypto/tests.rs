@@ -1,3 +1,5 @@
+mod sessions;
+
 use std::collections::HashSet;
 
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
@@ -274,6 +276,7 @@ fn captured_message_of_cyclone_is_opened_at_all_levels() {
         assert!(whole.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the message");
     }
     let data = at(84, Scope::Submessage, true, 112..192, 196..236);
+    assert_eq!(data.open(prefix, &keys).unwrap().0, writer);
     for bit in 0..data.bits() {
         assert!(data.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the submessage");
     }
@@ -292,10 +295,12 @@ fn captured_message_of_cyclone_is_opened_at_all_levels() {
         text: data[48..60].to_vec(),
         footer: data[60..].to_vec(),
     };
+    let opened = Ok((writer, hex("00010000 01000000 00000000")));
+    assert_eq!(payload.open(prefix, &keys), opened);
     for bit in 0..payload.bits() {
         assert!(payload.flipped(bit).open(prefix, &keys).is_err(), "bit {bit} of the payload");
     }
-    assert_eq!(payload.open(prefix, &keys), Ok((writer, hex("00010000 01000000 00000000"))));
+    assert_eq!(payload.open(prefix, &keys), opened);
 }
 
 fn origin_authenticated() -> ProtectionLevels {
@@ -554,17 +559,37 @@ fn idle_session_keys_are_dropped_and_made_again() {
 }
 
 #[test]
-fn idle_session_keys_of_builtin_entities_are_dropped_sooner() {
+fn flow_with_a_sample_in_ten_intervals_derives_no_key() {
     let mut pair = pair(origin_authenticated(), CryptoConfig::default());
     let bob = pair.bob.cryptography();
+    let open_all = |pair: &Pair| all_sealed(pair).iter().all(|(_, sealed)| sealed.open(ALICE, &bob).is_ok());
+    assert!(open_all(&pair));
+    for _ in 0..3 {
+        assert_eq!((0..USER_IDLE_INTERVALS).map(|_| pair.bob.drop_idle_sessions()).sum::<usize>(), 0);
+        let before = session::DERIVATIONS.get();
+        assert!(open_all(&pair));
+        assert_eq!(session::DERIVATIONS.get(), before, "of the message, the submessage and the payload");
+    }
+}
+
+#[test]
+fn idle_session_keys_of_builtin_entities_are_dropped_sooner() {
+    let mut pair = pair(origin_authenticated(), CryptoConfig::default());
+    let exchange = exchange_key(&[1; 32], &[2; 32], &crate::secret::Secret::copy_of(&[7; 32]));
+    pair.alice.set_exchange_key(BOB, &exchange, ExchangeRole::Initiator, &mut random(6));
+    pair.bob.set_exchange_key(ALICE, &exchange, ExchangeRole::Replier, &mut random(7));
+    let (alice, bob) = (pair.alice.cryptography(), pair.bob.cryptography());
     for (_, sealed) in all_sealed(&pair) {
         assert!(sealed.open(ALICE, &bob).is_ok());
     }
+    let mut octets = TEXT.to_vec();
+    let keys = alice.seal(Scope::Submessage, secure_entity::VOLATILE_WRITER, Some(BOB), Text::Encrypted(&mut octets));
+    assert!(Sealed::new(Scope::Submessage, true, keys.unwrap(), octets, &[]).open(ALICE, &bob).is_ok());
     let dropped: Vec<usize> = (0..=USER_IDLE_INTERVALS).map(|_| pair.bob.drop_idle_sessions()).collect();
     let mut expected = vec![0; usize::from(USER_IDLE_INTERVALS) + 1];
-    // The key for messages belongs to the participant; those for submessages and payloads to the writer.
+    // The key for the exchange of keys; those for messages, submessages and payloads carry samples.
     expected[usize::from(BUILTIN_IDLE_INTERVALS)] = 1;
-    expected[usize::from(USER_IDLE_INTERVALS)] = 2;
+    expected[usize::from(USER_IDLE_INTERVALS)] = 3;
     assert_eq!(dropped, expected);
 }
 

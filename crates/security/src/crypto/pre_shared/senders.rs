@@ -12,7 +12,7 @@ use peregrine_rtps::time::Instant;
 
 use super::super::derive::PreSharedKeyOwner;
 use super::super::opening::OpeningKey;
-use crate::limits::{SENDERS_PARTS, SENDERS_PER_PART};
+use crate::limits::{IDLE_SESSIONS_INTERVAL, SENDERS_PARTS, SENDERS_PER_PART};
 
 type Entries = HashMap<SenderKey, Arc<Sender>, FixedState>;
 
@@ -46,7 +46,11 @@ impl Senders {
     pub(super) fn with<R>(&self, id: &SenderKey, now: Instant, read: impl FnOnce(&OpeningKey) -> R) -> Option<R> {
         let entries = self.part(id)?.load();
         let sender = entries.get(id)?;
-        sender.used.fetch_max(now.0, Ordering::Relaxed);
+        let before = sender.used.fetch_max(now.0, Ordering::Relaxed);
+        let interval = |time: u64| time.checked_div(IDLE_SESSIONS_INTERVAL.0);
+        if interval(now.0) > interval(before) {
+            sender.key.begin_interval();
+        }
         Some(read(&sender.key))
     }
 

@@ -18,7 +18,10 @@ use peregrine_rtps::wire::{CryptoFooter, CryptoHeader, Header};
 use super::{Passphrases, PreSharedConfig, PreSharedKeys};
 use crate::crypto::session::Master;
 use crate::crypto::{Algorithm, KeyLength, PreSharedKey, PreSharedKeyOwner};
-use crate::limits::{SENDER_DERIVATION_BURST, SENDER_DERIVATION_COST, SENDERS_PARTS, SENDERS_PER_PART};
+use crate::limits::{
+    IDLE_SESSIONS_INTERVAL, NEW_SESSIONS_PER_INTERVAL, SENDER_DERIVATION_BURST, SENDER_DERIVATION_COST, SENDERS_PARTS,
+    SENDERS_PER_PART,
+};
 use crate::secret::Secret;
 use crate::testing::hex;
 
@@ -245,6 +248,30 @@ fn refused_messages_have_a_reason_and_a_counter() {
     let mut bob = participant(BOB, Some(keys(kind, BOB, "1:secret")));
     assert_eq!(hear(&mut bob, NOW, &signed).len(), 0);
     assert_eq!(bob.counters().drops, Drops { protected: 1, ..Drops::default() });
+}
+
+#[test]
+fn forged_sessions_of_a_known_sender_have_a_reason_and_a_counter() {
+    let kind = ProtectionKind::Encrypt;
+    let message = announcement(&mut participant(ALICE, Some(keys(kind, ALICE, "1:secret"))));
+    let mut bob = participant(BOB, Some(keys(kind, BOB, "1:secret")));
+    hear(&mut bob, NOW, &message);
+    let mut forge = |now: Instant, session: u32| {
+        let mut forged = message.clone();
+        // Behind the kind and the number of the key.
+        forged[FRAME + 8..FRAME + 12].copy_from_slice(&session.to_be_bytes());
+        let events = hear(&mut bob, now, &forged);
+        let Drops { not_authentic, too_many_sessions, .. } = bob.counters().drops;
+        (refusal(&events), not_authentic, too_many_sessions)
+    };
+    let texts = 2 * NEW_SESSIONS_PER_INTERVAL;
+    let reported: Vec<_> = (0..texts).filter_map(|session| forge(NOW, session).0).collect();
+    assert_eq!(reported, [MessageRefusal::NotAuthentic, MessageRefusal::TooManySessions], "once in a second each");
+    let (_, not_authentic, too_many_sessions) = forge(NOW, texts + 1);
+    assert_eq!(not_authentic + too_many_sessions, u64::from(texts) + 1);
+    assert!(too_many_sessions > u64::from(texts) / 4, "{too_many_sessions}");
+    let admitted = forge(NOW + IDLE_SESSIONS_INTERVAL, texts + 2);
+    assert_eq!((admitted.1, admitted.2), (not_authentic + 1, too_many_sessions), "the next interval admits new ones");
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn one_changed_bit_of_a_text_never_opens() {
         let world = World::connected(&Rules::of(levels));
         let texts = world.seal_all(levels);
         assert_eq!(texts.len(), 5);
+        assert!(world.opens_all(&texts), "the texts before any change");
         for (from, _, sealed) in &texts {
             for bit in 0..sealed.bits() {
                 assert_eq!(world.opens(&sealed.flipped(bit), *from, 1 - from), None, "{levels:?}, bit {bit}");

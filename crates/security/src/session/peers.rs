@@ -140,8 +140,8 @@ impl Session {
         self.process_authentication(input);
     }
 
-    /// The announcement of this participant has changed: handshakes that begin from now on contain `participant_data`, as
-    /// in [`Self::new`]. One that does not fit into a message has no effect.
+    /// The announcement of this participant has changed: handshakes that begin from now on contain `participant_data`,
+    /// as in [`Self::new`]. One that does not fit into a message has no effect.
     pub fn set_participant_data(&mut self, participant_data: Vec<u8>) {
         self.authenticator.set_participant_data(participant_data);
     }

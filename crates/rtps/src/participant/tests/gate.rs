@@ -612,8 +612,7 @@ fn plain_discovery_in_clear_is_accepted_of_an_authenticated_cyclone_peer_only() 
     let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
     secured.run(Span::from_secs(1));
     let accepted = |secured: &mut Secured, (announced, signed)| {
-        let host = secured.domain.at(1);
-        host.remotes.get_mut(&prefix(2)).unwrap().data.vendor = announced;
+        secured.domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = announced;
         secured.sign(1, 2, |data| data.vendor = signed);
         // Without effect before the handshake.
         secured.open(1, 2);

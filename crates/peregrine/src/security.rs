@@ -21,7 +21,7 @@ pub mod plugins;
 use std::fmt;
 
 use peregrine_rtps::id::{DomainId, GuidPrefix};
-pub use peregrine_rtps::participant::MessageRefusal;
+pub use peregrine_rtps::participant::{AnnouncedParts, MessageRefusal};
 pub use peregrine_rtps::protection::ProtectionKind;
 use peregrine_security::WallTime;
 use peregrine_security::check::{File, Files};

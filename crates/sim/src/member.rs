@@ -124,6 +124,7 @@ impl Member {
             | ParticipantEvent::NotMatched { .. }
             | ParticipantEvent::ParticipantRefused { .. }
             | ParticipantEvent::MessagesRefused { .. }
+            | ParticipantEvent::AnnouncementContradicted { .. }
             | ParticipantEvent::StreamConnected { .. }
             | ParticipantEvent::StreamLost { .. } => {}
         }

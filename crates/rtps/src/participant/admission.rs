@@ -85,15 +85,19 @@ impl Participant {
         let was_used = security.admission != Admission::Pending;
         let may_keep = admission == Admission::Authenticated;
         security.admission = admission;
+        if !may_keep {
+            security.forget_signed();
+        }
         if was_used && !may_keep {
             self.withdraw(now, wall, prefix);
         }
-        self.begin_use(now, prefix);
+        self.begin_use(now, wall, prefix);
     }
 
     /// Begins the exchange that the admission of a participant permits.
-    pub(super) fn begin_use(&mut self, now: Instant, prefix: GuidPrefix) {
+    pub(super) fn begin_use(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         if self.is_authenticated(prefix) {
+            self.take_signed_data(now, wall, prefix);
             // The handshake has proved that the participant hears this one.
             self.verify(now, prefix);
             self.note_new_session(prefix);
@@ -107,7 +111,7 @@ impl Participant {
     pub(super) fn begin_again(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         if self.is_authenticated(prefix) {
             self.withdraw(now, wall, prefix);
-            self.begin_use(now, prefix);
+            self.begin_use(now, wall, prefix);
         }
     }
 

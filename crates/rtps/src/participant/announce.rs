@@ -81,6 +81,15 @@ impl Participant {
         self.data().emit_for_handshake(out);
     }
 
+    /// What handshakes have to contain from now on, if the announcement has changed since the last call.
+    pub fn take_changed_handshake_data(&mut self) -> Option<Vec<u8>> {
+        core::mem::take(&mut self.has_changed_handshake_data).then(|| {
+            let mut out = Vec::new();
+            self.emit_for_handshake(&mut out);
+            out
+        })
+    }
+
     /// Announces immediately instead of at the next period.
     pub const fn announce_soon(&mut self, now: Instant) {
         self.announcer.next = now;
@@ -397,7 +406,7 @@ impl Participant {
         }
         self.events.push_back(ParticipantEvent::ParticipantFound(Box::new(found)));
         if self.config.gate.is_some() {
-            self.begin_use(rx.now, prefix);
+            self.begin_use(rx.now, rx.wall, prefix);
         }
         self.suspect_kept_session(rx.now, prefix);
     }

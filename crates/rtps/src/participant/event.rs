@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
+use super::announced_parts::AnnouncedParts;
 use super::drops::Drops;
 use super::message_refusal::MessageRefusal;
 use super::secure_channel::SecureChannelCounters;
@@ -77,6 +78,13 @@ pub enum ParticipantEvent {
         /// The reason.
         reason: String,
     },
+    /// A participant was announced in clear otherwise than it has signed in its handshake. The signed data counts.
+    AnnouncementContradicted {
+        /// The participant.
+        participant: GuidPrefix,
+        /// The parts that differ.
+        parts: AnnouncedParts,
+    },
     /// The participant has security, and refuses messages, or submessages, in the name of another one. Reported at
     /// most once a second for a known sender and reason, and for a reason of all unknown senders together.
     MessagesRefused {
@@ -148,6 +156,8 @@ pub enum LostReason {
 pub struct GateCounters {
     /// Announcements of participants that the gate refuses.
     pub refused: u64,
+    /// Participants that were announced in clear otherwise than they have signed in their handshake.
+    pub contradicted: u64,
     /// Calls of [`Participant::keys_ready`](super::Participant::keys_ready) for participants that are not
     /// authenticated.
     pub keys_ignored: u64,

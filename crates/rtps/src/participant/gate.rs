@@ -2,6 +2,7 @@
 //! and AccessControl (DDS Security 1.2 §9.3, §9.4).
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::event::LostReason;
@@ -24,6 +25,10 @@ pub trait Gate: fmt::Debug + Send + Sync {
     /// Whether a remote participant that has announced itself may be used. Asked when the caller
     /// [says](super::Participant::review_admission) that the answer may be another one.
     fn admission(&self, remote: GuidPrefix) -> Admission;
+
+    /// The discovery data that an authenticated participant has signed in its latest handshake: a big-endian parameter
+    /// list without encapsulation. It replaces what was announced without protection. `None`: there is none.
+    fn signed_data(&self, remote: GuidPrefix) -> Option<Vec<u8>>;
 
     /// How the participant and its built-in endpoints are protected. Fixed for its lifetime.
     fn participant(&self) -> ParticipantRules;

@@ -11,6 +11,7 @@ mod address_budgets;
 mod addresses;
 mod admission;
 mod announce;
+mod announced_parts;
 mod announcer;
 mod answer_budget;
 mod answer_repetitions;
@@ -66,6 +67,7 @@ mod secure_messages;
 mod secure_rejoin;
 mod set_addresses;
 mod sign_of_life;
+mod signed_data;
 mod streams;
 mod terms;
 #[cfg(test)]
@@ -84,6 +86,7 @@ use core::cell::RefCell;
 use hashbrown::HashMap;
 
 pub use addresses::Addresses;
+pub use announced_parts::AnnouncedParts;
 pub use config::ParticipantConfig;
 pub use drops::{Drops, PeerDrops};
 pub use event::{Delivery, GateCounters, Healed, LostReason, ParticipantCounters, ParticipantEvent, StreamChange};
@@ -199,6 +202,8 @@ pub struct Participant {
     /// Whether this participant has ever lost an address.
     has_moved: bool,
     gate_counters: GateCounters,
+    /// Whether the announcement has changed since [`Self::take_changed_handshake_data`].
+    has_changed_handshake_data: bool,
     /// The budgets for answers to participants with known addresses.
     answers: AnswerBudgets,
     /// The budgets for answers of endpoints.
@@ -263,6 +268,7 @@ impl Participant {
             rejoins: 0,
             has_moved: false,
             gate_counters: GateCounters::default(),
+            has_changed_handshake_data: false,
             answers: AnswerBudgets::default(),
             address_budgets: RefCell::default(),
             config,
@@ -415,6 +421,7 @@ impl Participant {
     /// Changes the policies of the participant, and announces them at once.
     pub fn set_qos(&mut self, now: Instant, wall: Timestamp, qos: ParticipantQos) {
         self.config.qos = qos;
+        self.has_changed_handshake_data = true;
         self.announce_change(now, wall);
     }
 

@@ -87,8 +87,8 @@ impl Participant {
         concerns_discovery || is_reported
     }
 
-    /// Whether an authenticated participant sends input for this endpoint without protection, as its vendor does. Such
-    /// input may be forged: it can hide or invent endpoints, but has no keys for them.
+    /// Whether an authenticated participant sends input for this endpoint without protection, as its signed vendor does.
+    /// Such input may be forged: it can hide or invent endpoints, but has no keys for them.
     pub(super) fn is_known_to_be_in_clear(&self, endpoint: EntityId, from: GuidPrefix) -> bool {
         let is_plain_discovery = matches!(
             endpoint,
@@ -99,9 +99,10 @@ impl Participant {
                 | EntityId::PARTICIPANT_MESSAGE_WRITER
                 | EntityId::PARTICIPANT_MESSAGE_READER
         );
+        let vendor_of = |from| self.remotes.get(&from)?.security.as_deref()?.signed_vendor;
         is_plain_discovery
             && self.is_authenticated(from)
-            && self.remotes.get(&from).is_some_and(|remote| Quirks::of(remote.data.vendor).plain_discovery_in_clear)
+            && vendor_of(from).is_some_and(|vendor| Quirks::of(vendor).plain_discovery_in_clear)
     }
 
     /// Whether an endpoint accepts input with this protection.

@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 
 use super::gate::Admission;
 use crate::id::EntityId;
+use crate::vendor::VendorId;
 
 /// The admission of a remote participant, and which of its endpoints it has announced protected.
 #[derive(Debug)]
@@ -12,11 +13,15 @@ pub(super) struct RemoteSecurity {
     /// The endpoints that the secure endpoints of discovery have announced: unprotected announcements cannot change
     /// them.
     pub(super) secure: BTreeSet<EntityId>,
+    /// Whether what is known of the participant is what it has signed in its handshake.
+    pub(super) is_signed: bool,
+    /// The vendor that it has signed.
+    pub(super) signed_vendor: Option<VendorId>,
 }
 
 impl RemoteSecurity {
     pub(super) fn new(admission: Admission) -> Self {
-        Self { admission, secure: BTreeSet::new() }
+        Self { admission, secure: BTreeSet::new(), is_signed: false, signed_vendor: None }
     }
 
     pub(super) fn is_authenticated(&self) -> bool {
@@ -26,6 +31,11 @@ impl RemoteSecurity {
     /// Begins anew: the participant is not the one that it was, or has forgotten everything.
     pub(super) fn begin(&mut self) {
         self.secure.clear();
+    }
+
+    /// The participant is not authenticated any more.
+    pub(super) const fn forget_signed(&mut self) {
+        (self.is_signed, self.signed_vendor) = (false, None);
     }
 
     /// A remote endpoint is gone.

@@ -41,6 +41,8 @@ impl Participant {
     /// # Errors
     /// Why there is no channel.
     pub fn open_key_channel(&mut self, now: Instant, wall: Timestamp, peer: GuidPrefix) -> Result<(), SecureSendError> {
+        // An announcement in clear may have named other endpoints or addresses.
+        self.take_signed_data(now, wall, peer);
         let remote = self.remotes.get(&peer).ok_or(SecureSendError::UnknownParticipant)?;
         let both = BuiltinEndpointSet::VOLATILE_SECURE_READER.with(BuiltinEndpointSet::VOLATILE_SECURE_WRITER);
         let channels = self.keys.as_deref_mut().filter(|_| remote.data.builtin_endpoints.contains(both));

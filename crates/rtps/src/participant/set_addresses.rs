@@ -16,6 +16,7 @@ impl Participant {
     /// chooses the best path to each again.
     pub fn set_addresses(&mut self, now: Instant, wall: Timestamp, addresses: Addresses) {
         let before = core::mem::replace(&mut self.config.addresses, addresses);
+        self.has_changed_handshake_data = true;
         let prefixes: Vec<GuidPrefix> = self.remotes.keys().copied().collect();
         for prefix in prefixes {
             self.reroute(now, prefix);

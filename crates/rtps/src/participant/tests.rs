@@ -26,6 +26,7 @@ mod secure_channels;
 mod secure_rejoin;
 mod secured;
 mod secured_moves;
+mod signed_data;
 mod signs_of_life;
 mod streams;
 mod topics;

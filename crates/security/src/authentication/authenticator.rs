@@ -141,6 +141,13 @@ impl Authenticator {
         Arc::clone(&self.local)
     }
 
+    /// Handshakes that begin from now on contain this announcement. One that does not fit into a message has no effect.
+    pub fn set_participant_data(&mut self, participant_data: Vec<u8>) {
+        if let Ok(local) = self.local.with_participant_data(participant_data) {
+            self.local = Arc::new(local);
+        }
+    }
+
     /// The authorities that are trusted at present.
     #[must_use]
     pub fn trust(&self) -> Arc<Trust> {

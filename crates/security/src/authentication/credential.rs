@@ -121,8 +121,8 @@ impl PeerCredential {
         self.grant.as_ref()
     }
 
-    /// The discovery data of the peer: a big-endian parameter list without encapsulation. It counts in place of what
-    /// was announced in plain.
+    /// The discovery data of the peer: a big-endian parameter list without encapsulation. Discovery uses it in place of
+    /// what was announced in clear.
     #[must_use]
     pub fn participant_data(&self) -> &[u8] {
         &self.participant_data

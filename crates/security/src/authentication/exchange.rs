@@ -444,7 +444,7 @@ impl Authenticator {
         identity: MessageIdentity,
         related: MessageIdentity,
     ) {
-        let credentials = self.local.credentials(&candidate.agreement_algorithm);
+        let credentials = candidate.local.credentials(&candidate.agreement_algorithm);
         let token = candidate.transcript.reply_token(&credentials, &candidate.signature);
         let payload = Self::payload(to, identity, related, names::AUTH_MESSAGE, token);
         self.send(to, payload);

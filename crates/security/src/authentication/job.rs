@@ -118,6 +118,8 @@ pub(super) struct Candidate {
     pub(super) digest: Hash,
     pub(super) transcript: Transcript,
     pub(super) credential: Arc<PeerCredential>,
+    /// What this participant states in the reply and in its repetitions.
+    pub(super) local: SharedLocal,
     /// How the peer names the algorithm of the agreement.
     pub(super) agreement_algorithm: Vec<u8>,
     pub(super) signature: Vec<u8>,
@@ -284,7 +286,8 @@ impl Answer {
         let transcript = Transcript { hash1: credentials.hash(), challenge1, dh1, hash2, challenge2, dh2 };
         let signature = local.sign(&credential, &transcript.reply_text())?;
         let Credentials { agreement_algorithm, .. } = credentials;
-        Ok(Candidate { digest, transcript, credential: Arc::new(credential), agreement_algorithm, signature, share })
+        let credential = Arc::new(credential);
+        Ok(Candidate { digest, transcript, credential, local, agreement_algorithm, signature, share })
     }
 }
 

@@ -23,7 +23,7 @@ const OTHER_BYTES: usize = 4 << 10;
 /// The identity of this participant: what its handshakes state and sign.
 pub struct LocalParticipant {
     prefix: GuidPrefix,
-    key: PrivateKey,
+    key: Arc<PrivateKey>,
     certificate: Vec<u8>,
     permissions: Vec<u8>,
     participant_data: Vec<u8>,
@@ -82,7 +82,25 @@ impl LocalParticipant {
         } else if bytes.saturating_add(OTHER_BYTES) > MESSAGE_BYTES {
             Err(UnusableIdentity::TooLong)
         } else {
-            Ok(Self { prefix, key, certificate: certificate.into_bytes(), permissions, participant_data })
+            let (key, certificate) = (Arc::new(key), certificate.into_bytes());
+            Ok(Self { prefix, key, certificate, permissions, participant_data })
+        }
+    }
+
+    /// The same identity with another announcement.
+    ///
+    /// # Errors
+    /// As [`Self::new`], for the announcement.
+    pub fn with_participant_data(&self, participant_data: Vec<u8>) -> Result<Self, UnusableIdentity> {
+        let bytes = [&self.certificate, &self.permissions, &participant_data].into_iter().map(Vec::len).sum::<usize>();
+        if !states_guid(&participant_data, self.prefix) {
+            Err(UnusableIdentity::ParticipantData)
+        } else if bytes.saturating_add(OTHER_BYTES) > MESSAGE_BYTES {
+            Err(UnusableIdentity::TooLong)
+        } else {
+            let Self { prefix, key, certificate, permissions, .. } = self;
+            let (key, certificate, permissions) = (Arc::clone(key), certificate.clone(), permissions.clone());
+            Ok(Self { prefix: *prefix, key, certificate, permissions, participant_data })
         }
     }
 

@@ -37,6 +37,10 @@ impl Gate for ParticipantSecurity {
         }
     }
 
+    fn signed_data(&self, remote: GuidPrefix) -> Option<Vec<u8>> {
+        self.session().peer_credential(remote).map(|credential| credential.participant_data().to_vec())
+    }
+
     fn participant(&self) -> ParticipantRules {
         let rule = self.rights.domain_rule();
         ParticipantRules {

@@ -200,6 +200,9 @@ impl ParticipantSecurity {
     /// participant may have come.
     pub fn process(&self, now: Instant, rtps: &mut Participant, outlet: &mut dyn Outlet) -> bool {
         let wall = self.environment.wall();
+        if let Some(data) = rtps.take_changed_handshake_data() {
+            self.with(|session, _| session.set_participant_data(data));
+        }
         for count in 0..STEPS_MAX {
             if let Some(step) = self.with(Session::poll_step) {
                 self.take_step((now, wall), step, rtps, outlet);

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use peregrine_rtps::id::GuidPrefix;
+use peregrine_rtps::participant::AnnouncedParts;
 use peregrine_rtps::wire::{Endianness, ParameterId, ParameterList};
 
 use super::config::StepsWaiting;
@@ -139,6 +140,12 @@ impl Session {
         self.process_authentication(input);
     }
 
+    /// The announcement of this participant has changed: handshakes that begin from now on contain `participant_data`,
+    /// as in [`Self::new`]. One that does not fit into a message has no effect.
+    pub fn set_participant_data(&mut self, participant_data: Vec<u8>) {
+        self.authenticator.set_participant_data(participant_data);
+    }
+
     /// The authorities of certificates, without their revocations.
     #[must_use]
     pub fn identity_authorities(&self) -> TrustAnchors {
@@ -187,7 +194,7 @@ impl Session {
         state.announced = signed.masks;
         state.credential = Some(credential.clone());
         if is_contradicted {
-            self.report(SecurityEvent::AnnouncementContradicted { peer });
+            self.report(SecurityEvent::AnnouncementContradicted { peer, parts: AnnouncedParts::PROTECTION });
         }
         if let Err(refusal) = verdict {
             return self.refuse_peer(peer, refusal);

@@ -51,6 +51,13 @@ pub trait Authentication: fmt::Debug + Send {
     /// The participant is gone.
     fn remove_participant(&mut self, peer: GuidPrefix);
 
+    /// The announcement of this participant has changed: what handshakes that begin from now on contain, in place of
+    /// [`LocalParticipant::participant_data`](crate::authentication::LocalParticipant::participant_data). Without an
+    /// implementation they contain the former one, and peers learn the present one afterwards.
+    fn set_participant_data(&mut self, participant_data: Vec<u8>) {
+        let _ = participant_data;
+    }
+
     /// Authorities and revocations have changed: authenticated participants are examined again.
     fn set_trust(&mut self, input: &mut Input<'_>, trust: Trust);
 
@@ -411,6 +418,10 @@ impl Authentication for Authenticator {
 
     fn remove_participant(&mut self, peer: GuidPrefix) {
         self.remove_participant(peer);
+    }
+
+    fn set_participant_data(&mut self, participant_data: Vec<u8>) {
+        self.set_participant_data(participant_data);
     }
 
     fn set_trust(&mut self, input: &mut Input<'_>, trust: Trust) {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
-use peregrine_rtps::participant::MessageRefusal;
+use peregrine_rtps::participant::{AnnouncedParts, MessageRefusal};
 
 use super::refusal::{KeysRefusal, PeerRefusal};
 use crate::authentication::{Failure, Job, Refusal};
@@ -104,10 +104,13 @@ pub enum SecurityEvent {
         /// Why it is not authenticated.
         cause: Failure,
     },
-    /// The signed discovery data of a peer contradicts what was announced in plain. The signed data counts.
+    /// A peer was announced in clear otherwise than it has signed in its handshake, perhaps by an impostor, or because
+    /// the peer has changed meanwhile. The signed data counts.
     AnnouncementContradicted {
         /// The peer.
         peer: GuidPrefix,
+        /// The parts that differ.
+        parts: AnnouncedParts,
     },
     /// Messages in the name of a peer, or submessages in them, are refused: they lack protection, or are not authentic.
     /// Reported at most once a second for a known peer and reason, and for a reason of all unknown ones together, when
@@ -226,8 +229,11 @@ impl fmt::Display for SecurityEvent {
             Self::Unauthenticated { peer, cause } => {
                 write!(f, "participant {peer} is admitted without authentication: {cause}")
             }
-            Self::AnnouncementContradicted { peer } => {
-                write!(f, "participant {peer} announces other protection in plain than its signed data states")
+            Self::AnnouncementContradicted { peer, parts } => {
+                write!(
+                    f,
+                    "participant {peer} was announced in clear otherwise than it has signed, which counts: {parts}"
+                )
             }
             Self::PacketsRefused { peer, refusal, count } => {
                 write!(f, "{count} messages, the last one in the name of participant {peer}, are refused: {refusal}")

@@ -1,8 +1,14 @@
 //! Messages of an attacker without keys, in the names of participants with DDS Security.
 
+use std::net::SocketAddr;
+
+use peregrine_rtps::discovery::data::{BuiltinEndpointSet, ParticipantData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::locator::Locator;
 use peregrine_rtps::protection::ProtectionLevels;
+use peregrine_rtps::qos::UserData;
 use peregrine_rtps::seq::{Count, SequenceNumber, SequenceNumberSet};
+use peregrine_rtps::time::Span;
 use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
 use peregrine_rtps::wire::{
     AckNack, DataHead, Endianness, Gap, Header, Heartbeat, InfoDestination, InlineQos, ParameterId,
@@ -33,11 +39,12 @@ pub(super) enum Forgery {
     GapOfKeys,
     AckNackOfKeys,
     Keys,
+    Announcement,
 }
 
 impl Forgery {
     /// Kinds that have no effect whatever the governance protects.
-    const ALWAYS: [Self; 9] = [
+    const ALWAYS: [Self; 10] = [
         Self::ParticipantDisposal,
         Self::AuthRequest,
         Self::HandshakeRequest,
@@ -47,6 +54,7 @@ impl Forgery {
         Self::GapOfKeys,
         Self::AckNackOfKeys,
         Self::Keys,
+        Self::Announcement,
     ];
     /// Kinds for endpoints of the user, which protection of submessages or messages keeps out.
     const OF_USERS: [Self; 4] = [Self::Heartbeat, Self::Gap, Self::AckNack, Self::Sample];
@@ -79,8 +87,25 @@ pub(super) struct Victims {
     pub(super) written: u32,
 }
 
-/// A message of this kind.
-pub(super) fn message(forgery: Forgery, victims: &Victims, rng: &mut fastrand::Rng) -> Vec<u8> {
+/// The announcement of a participant in clear, for one participant.
+#[must_use]
+pub fn announcement(data: &ParticipantData, to: GuidPrefix) -> Vec<u8> {
+    let (mut out, mut payload) = (Vec::new(), Vec::new());
+    Header { version: ProtocolVersion::V2_5, vendor: data.vendor, prefix: data.prefix }.emit(&mut out);
+    InfoDestination { prefix: to }.emit(LE, &mut out);
+    data.emit(&mut payload);
+    let endpoints = (EntityId::SPDP_WRITER, EntityId::SPDP_READER);
+    self::data(endpoints, HIGH, &[], &payload, PayloadKind::Data, &mut out);
+    out
+}
+
+/// A message of this kind. `announced` is the true announcement of the participant in whose name it is.
+pub(super) fn message(
+    forgery: Forgery,
+    victims: &Victims,
+    announced: &ParticipantData,
+    rng: &mut fastrand::Rng,
+) -> Vec<u8> {
     let Victims { from, to, writer, reader, written } = *victims;
     let mut out = Vec::new();
     Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: from }.emit(&mut out);
@@ -125,6 +150,7 @@ pub(super) fn message(forgery: Forgery, victims: &Victims, rng: &mut fastrand::R
             let properties = [names::CHALLENGE_1, names::CHALLENGE_2, names::SIGNATURE];
             handshake(victims, names::AUTH_MESSAGE, token(names::HANDSHAKE_FINAL, &properties, rng), &mut out);
         }
+        Forgery::Announcement => return announcement(&falsified(announced, rng), to),
         Forgery::Keys => {
             let token = token(names::CRYPTO, &[names::KEY_MATERIAL], rng);
             let payload = generic(victims, keys.0, names::PARTICIPANT_CRYPTO_TOKENS, token);
@@ -132,6 +158,22 @@ pub(super) fn message(forgery: Forgery, victims: &Victims, rng: &mut fastrand::R
         }
     }
     out
+}
+
+/// An announcement of which a part is false. No lease outlasts a world.
+fn falsified(announced: &ParticipantData, rng: &mut fastrand::Rng) -> ParticipantData {
+    let at = |host: u8, port| Locator::from(SocketAddr::from(([10, 0, 0, host], port)));
+    let mut data = announced.clone();
+    match rng.u32(0..7) {
+        0 => data.lease_duration = Span::from_millis(rng.u64(1..30_000)),
+        1 => data.vendor = [VendorId::CYCLONE, VendorId::FAST_DDS][rng.usize(0..2)],
+        2 => data.builtin_endpoints = BuiltinEndpointSet::DISCOVERY_AND_LIVELINESS,
+        3 => data.default_unicast = vec![at(rng.u8(1..250), 7411)],
+        4 => data.metatraffic_unicast.push(at(rng.u8(1..250), 7410)),
+        5 => data.default_multicast = vec![Locator::from(SocketAddr::from(([239, 6, 6, 6], 7401)))],
+        _ => data.user_data = UserData(vec![rng.u8(..)]),
+    }
+    data
 }
 
 /// A token with random values.

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use peregrine_rtps::discovery::data::ParticipantData;
 use peregrine_rtps::history::{Change, ChangeKind, HistoryKind};
 use peregrine_rtps::id::{DomainId, EntityId, Guid, KeyHash};
 use peregrine_rtps::locator::Ports;
@@ -427,7 +428,8 @@ impl Play {
                 reader: entity_of(reader),
                 written: writer.map_or(0, |(_, (_, written))| *written),
             };
-            let bytes = forge::message(forgery, &victims, &mut self.rng);
+            let Some(announced) = self.world.member(from).map(|member| member.participant.data()) else { continue };
+            let bytes = forge::message(forgery, &victims, &announced, &mut self.rng);
             let ports = Ports::of(DomainId(0));
             let port = if forgery.is_of_users() { ports.user_unicast(0) } else { ports.metatraffic_unicast(0) };
             let Some(port) = port else { continue };
@@ -583,6 +585,13 @@ impl Play {
                 let admission = security.admission_of(peer);
                 if (admission == Some(Admission::Authenticated)) == is_stranger {
                     return Err(format!("{:?} and {other:?}: {admission:?}", id.node));
+                }
+                // Tokens are received in one byte order, and known in both.
+                let bare = |data: &ParticipantData| ParticipantData { security: None, ..data.clone() };
+                let believed = member.participant.remote_participant(&peer).map(bare);
+                let stated = self.world.member(other).map(|member| bare(&member.participant.data()));
+                if !is_stranger && believed != stated {
+                    return Err(format!("{:?} believes {believed:?} of {other:?} instead of {stated:?}", id.node));
                 }
             }
             for writer in member.writers.values() {

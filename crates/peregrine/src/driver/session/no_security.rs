@@ -66,7 +66,7 @@ impl Security {
         match *self {}
     }
 
-    pub(super) const fn report_refused_messages(&self, _: &ParticipantEvent) {
+    pub(super) const fn report_of_discovery(&self, _: &ParticipantEvent) {
         match *self {}
     }
 

@@ -595,7 +595,7 @@ impl ParticipantCore {
         loop {
             while let Some(event) = locked.rtps.poll_event() {
                 if let Some(security) = &self.security {
-                    security.report_refused_messages(&event);
+                    security.report_of_discovery(&event);
                 }
                 locked.apply(now, &event, self.services.channel_requests(), &mut dirty);
             }

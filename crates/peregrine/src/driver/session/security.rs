@@ -198,10 +198,17 @@ impl Security {
         }
     }
 
-    /// Reports messages that the participant has refused for lack of protection.
-    pub(super) fn report_refused_messages(&self, event: &ParticipantEvent) {
-        if let ParticipantEvent::MessagesRefused { from, refusal, count } = event {
-            self.note_refused(*from, *refusal, *count);
+    /// Reports what only discovery sees: messages that the participant has refused for lack of protection, and
+    /// announcements in clear that contradict signed ones.
+    pub(super) fn report_of_discovery(&self, event: &ParticipantEvent) {
+        match event {
+            ParticipantEvent::MessagesRefused { from, refusal, count } => {
+                self.note(SecurityEvent::PacketsRefused { peer: *from, refusal: *refusal, count: *count });
+            }
+            ParticipantEvent::AnnouncementContradicted { participant, parts } => {
+                self.note(SecurityEvent::AnnouncementContradicted { peer: *participant, parts: *parts });
+            }
+            _ => {}
         }
     }
 

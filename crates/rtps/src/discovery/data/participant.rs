@@ -165,25 +165,55 @@ impl ParticipantData {
         payload: &[u8],
         vendor: VendorId,
     ) -> Result<(Self, Option<[EndpointSummary; 2]>), DiscoveryDataError> {
-        Self::read(parse_list(payload)?, vendor)
+        Self::read(parse_list(payload)?, Self::new(GuidPrefix::UNKNOWN, Self::VERSION_DEFAULT, vendor), None)
     }
 
-    /// Reads what the handshake of DDS Security contains of an announcement: a big-endian list without encapsulation
-    /// header (DDS Security 1.2 §10.3.2.5).
+    /// Reads the announcement that a participant has signed in a handshake of DDS Security: a big-endian list without
+    /// encapsulation header (DDS Security 1.2 §10.3.2.5). Returns also the vendor, if the list states one. The caller
+    /// checks the prefix.
+    ///
+    /// A list with unicast locators is a whole announcement: what it does not state has its default. Otherwise the
+    /// participant signs only a part of its announcement, and what that does not state is taken from `announced`. The
+    /// tokens are always those of `announced`: they serve to begin a handshake.
     ///
     /// # Errors
-    /// The announcement is invalid.
-    pub fn parse_from_handshake(octets: &[u8], vendor: VendorId) -> Result<Self, DiscoveryDataError> {
+    /// The list is invalid.
+    pub fn parse_from_handshake(
+        octets: &[u8],
+        announced: &Self,
+    ) -> Result<(Self, Option<VendorId>), DiscoveryDataError> {
         let list = ParameterList::parse(octets, Endianness::Big).map_err(DiscoveryDataError::ParameterList)?.0;
-        Self::read(list, vendor).map(|(data, _)| data)
+        let states = |id| list.find(id).is_some();
+        let unicast = [ParameterId::METATRAFFIC_UNICAST_LOCATOR, ParameterId::DEFAULT_UNICAST_LOCATOR];
+        let (initial, endpoints) = if unicast.into_iter().any(states) {
+            (Self::new(GuidPrefix::UNKNOWN, Self::VERSION_DEFAULT, announced.vendor), None)
+        } else {
+            let mut initial = announced.clone();
+            if states(ParameterId::METATRAFFIC_MULTICAST_LOCATOR) {
+                initial.metatraffic_multicast.clear();
+            }
+            if states(ParameterId::DEFAULT_MULTICAST_LOCATOR) {
+                initial.default_multicast.clear();
+            }
+            (initial, Some(announced.builtin_endpoints))
+        };
+        let (mut data, _) = Self::read(list, initial, endpoints)?;
+        if let Some(security) = &mut data.security {
+            let announced = announced.security.as_deref();
+            security.identity_token = announced.and_then(|announced| announced.identity_token.clone());
+            security.permissions_token = announced.and_then(|announced| announced.permissions_token.clone());
+        }
+        let vendor = states(ParameterId::VENDORID).then_some(data.vendor);
+        Ok((data, vendor))
     }
 
+    /// Reads a list into `data`. `otherwise` are the endpoints of a list that states none.
     fn read(
         list: ParameterList<'_>,
-        vendor: VendorId,
+        mut data: Self,
+        otherwise: Option<BuiltinEndpointSet>,
     ) -> Result<(Self, Option<[EndpointSummary; 2]>), DiscoveryDataError> {
-        let endpoint_set_alias = Quirks::of(vendor).builtin_endpoint_set_parameter;
-        let mut data = Self::new(GuidPrefix::UNKNOWN, Self::VERSION_DEFAULT, vendor);
+        let endpoint_set_alias = Quirks::of(data.vendor).builtin_endpoint_set_parameter;
         let (mut guid, mut endpoints, mut summaries) = (None, None, None);
         for_each_parameter(list, |id, value| {
             match id {
@@ -204,8 +234,8 @@ impl ParticipantData {
             return Err(DiscoveryDataError::WrongEntity(ParameterId::PARTICIPANT_GUID));
         }
         data.prefix = guid.prefix;
-        let endpoints = endpoints.ok_or(DiscoveryDataError::Missing(ParameterId::BUILTIN_ENDPOINT_SET))?;
-        data.builtin_endpoints = BuiltinEndpointSet(endpoints);
+        let endpoints = endpoints.map(BuiltinEndpointSet).or(otherwise);
+        data.builtin_endpoints = endpoints.ok_or(DiscoveryDataError::Missing(ParameterId::BUILTIN_ENDPOINT_SET))?;
         if data.vendor != VendorId::PEREGRINE {
             // Other vendors use these ids for other parameters.
             (data.shared_memory, summaries) = (None, None);

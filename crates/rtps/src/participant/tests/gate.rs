@@ -611,16 +611,21 @@ fn plain_discovery_in_clear_is_accepted_of_an_authenticated_cyclone_peer_only() 
     let others = [EntityId::user_reader(1, false), EntityId::user_writer(1, false), EntityId([0xff, 0, 3, 0xc7])];
     let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
     secured.run(Span::from_secs(1));
-    let accepted = |secured: &mut Secured, vendor| {
+    let accepted = |secured: &mut Secured, (announced, signed)| {
+        secured.domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = announced;
+        secured.sign(1, 2, |data| data.vendor = signed);
+        // Without effect before the handshake.
+        secured.open(1, 2);
         let host = secured.domain.at(1);
-        host.remotes.get_mut(&prefix(2)).unwrap().data.vendor = vendor;
         let accepted = plain.iter().chain(&others).filter(|id| host.is_known_to_be_in_clear(**id, prefix(2)));
         accepted.copied().collect::<Vec<_>>()
     };
-    assert_eq!(accepted(&mut secured, VendorId::CYCLONE), []);
+    let (cyclone, other) = (VendorId::CYCLONE, VendorId::FAST_DDS);
+    assert_eq!(accepted(&mut secured, (cyclone, cyclone)), []);
     secured.authenticate(1, 2);
-    assert_eq!(accepted(&mut secured, VendorId::FAST_DDS), []);
-    assert_eq!(accepted(&mut secured, VendorId::CYCLONE), plain);
+    assert_eq!(accepted(&mut secured, (other, other)), []);
+    assert_eq!(accepted(&mut secured, (cyclone, other)), [], "an impostor has announced it");
+    assert_eq!(accepted(&mut secured, (other, cyclone)), plain);
 }
 
 /// The first writer of host 1, in these partitions.

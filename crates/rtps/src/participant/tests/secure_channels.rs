@@ -372,9 +372,10 @@ fn discovery_data_of_the_handshake_state_the_announced_endpoints() {
     let (mut domain, _) = domain(&[1]);
     let mut octets = Vec::new();
     domain.at(1).emit_for_handshake(&mut octets);
-    let data = ParticipantData::parse_from_handshake(&octets, VendorId::PEREGRINE).unwrap();
+    let announced = ParticipantData::new(prefix(1), crate::vendor::ProtocolVersion::V2_5, VendorId::PEREGRINE);
+    let (data, vendor) = ParticipantData::parse_from_handshake(&octets, &announced).unwrap();
     assert_eq!(data.builtin_endpoints.0, 0x03c0_0c3f);
-    assert_eq!(data.prefix, prefix(1));
+    assert_eq!((data.prefix, vendor), (prefix(1), Some(VendorId::PEREGRINE)));
 }
 
 /// A message with keys of this length, and its first and its last bytes, which no other test has.

@@ -57,6 +57,8 @@ pub(super) struct TestGate {
     /// For participants without an answer of their own.
     others: Admission,
     answers: Mutex<BTreeMap<GuidPrefix, Admission>>,
+    /// What participants have signed in their handshakes.
+    pub(super) signed: Mutex<BTreeMap<GuidPrefix, Vec<u8>>>,
     /// The source of the last announcement of each participant.
     pub(super) sources: Mutex<BTreeMap<GuidPrefix, Option<Source>>>,
     pub(super) denies: AtomicBool,
@@ -68,9 +70,9 @@ pub(super) struct TestGate {
 
 impl TestGate {
     fn new(others: Admission) -> Arc<Self> {
-        let (answers, sources, protects_messages, denies) = Default::default();
+        let (answers, signed, sources, protects_messages, denies) = Default::default();
         let (is_full, keys, told) = Default::default();
-        Arc::new(Self { protects_messages, others, answers, sources, denies, is_full, keys, told })
+        Arc::new(Self { protects_messages, others, answers, signed, sources, denies, is_full, keys, told })
     }
 
     /// The handshake with a participant is complete: keys are exchanged anew.
@@ -152,6 +154,10 @@ impl Gate for TestGate {
 
     fn admission(&self, remote: GuidPrefix) -> Admission {
         self.answers.lock().unwrap().get(&remote).unwrap_or(&self.others).clone()
+    }
+
+    fn signed_data(&self, remote: GuidPrefix) -> Option<Vec<u8>> {
+        self.signed.lock().unwrap().get(&remote).cloned()
     }
 
     fn participant(&self) -> ParticipantRules {
@@ -276,11 +282,22 @@ impl Secured {
             self.mocks[&host].add_pair(prefix(peer));
         }
         for (host, peer) in [(a, b), (b, a)] {
+            self.sign(host, peer, |_| ());
             self.gates[&host].begin(prefix(peer));
             self.open(host, peer);
             self.answer(host, peer, Admission::Authenticated);
         }
         self.run(Span::from_secs(1));
+    }
+
+    /// What a peer announces, with a change, is what it has signed for a host.
+    pub(super) fn sign(&mut self, host: u32, peer: u32, change: impl FnOnce(&mut ParticipantData)) {
+        let mut data = self.domain.at(peer).data();
+        data.vendor = self.domain.vendors.get(&peer).copied().unwrap_or(data.vendor);
+        change(&mut data);
+        let mut signed = vec![];
+        data.emit_for_handshake(&mut signed);
+        self.gates[&host].signed.lock().unwrap().insert(prefix(peer), signed);
     }
 
     pub(super) fn open(&mut self, host: u32, peer: u32) {

@@ -36,6 +36,52 @@ fn handshake_on_a_perfect_link_takes_three_messages() {
     assert_eq!(usage, Usage { peers: 1, ..Usage::default() });
 }
 
+/// The announcement of a participant with a lease of seven seconds.
+fn changed_data(prefix: GuidPrefix) -> Vec<u8> {
+    let mut data = participant_data(prefix);
+    data.truncate(data.len() - 4);
+    data.extend([0, 2, 0, 8, 0, 0, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0]);
+    data
+}
+
+#[test]
+fn announcement_that_changes_during_a_handshake_does_not_disturb_it() {
+    for seed in 0..100 {
+        let mut world = World::pair(seed, BAD);
+        world.announce(0, 100);
+        world.announce(1, 100);
+        world.run_for(Span::from_millis(seed * 7));
+        for (node, owner) in world.nodes.iter_mut().zip(PAIR.iter()) {
+            node.authenticator.set_participant_data(changed_data(owner.prefix));
+        }
+        let mut rounds = 0;
+        while !world.agrees(0, 1) {
+            world.run_for(Span::from_millis(100));
+            world.exchange_authentic();
+            rounds += 1;
+            assert!(rounds < 300, "seed {seed}: {:?} {:?}", world.nodes[0].events, world.nodes[1].events);
+        }
+        assert!(world.refusals(0).is_empty() && world.refusals(1).is_empty(), "seed {seed}");
+    }
+}
+
+#[test]
+fn handshake_that_begins_after_a_change_of_the_announcement_contains_the_present_one() {
+    let mut world = World::pair(1, PERFECT);
+    for (node, owner) in world.nodes.iter_mut().zip(PAIR.iter()) {
+        node.authenticator.set_participant_data(changed_data(owner.prefix));
+        // That of another participant has no effect.
+        node.authenticator.set_participant_data(changed_data(GuidPrefix([9; 12])));
+    }
+    world.announce(0, 1);
+    world.announce(1, 1);
+    world.run_for(Span::from_millis(50));
+    for node in 0..2 {
+        let [Event::Authenticated(peer)] = world.nodes[node].events.as_slice() else { panic!("other events") };
+        assert_eq!(peer.credential.participant_data(), changed_data(PAIR[1 - node].prefix));
+    }
+}
+
 #[test]
 fn handshake_begins_on_each_side_alone_and_on_both_at_once() {
     for first in [0, 1] {

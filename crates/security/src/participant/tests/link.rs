@@ -261,6 +261,38 @@ fn pair_of_participants_that_authenticate_again_parts_and_matches_again() {
     assert_eq!((link.has_keys(), link.is_matched()), ([true; 2], [true; 2]));
 }
 
+#[test]
+fn participant_that_has_changed_signs_its_present_announcement_at_the_next_handshake() {
+    let mut link = Link::connected();
+    let prefixes = link.sides.each_ref().map(|side| side.rtps.prefix());
+    let signed_of = |link: &Link, side: usize| link.sides[1 - side].security.signed_data(prefixes[side]).unwrap();
+    let stated = |link: &Link, side: usize| {
+        let mut octets = Vec::new();
+        link.sides[side].rtps.emit_for_handshake(&mut octets);
+        octets
+    };
+    let (now, wall) = (link.clock.now(), link.clock.wall());
+    for side in &mut link.sides {
+        let user_data = peregrine_rtps::qos::UserData(vec![7]);
+        side.rtps.set_qos(now, wall, peregrine_rtps::qos::ParticipantQos { user_data, ..Default::default() });
+    }
+    link.run(Span::from_secs(1));
+    for side in [0, 1] {
+        assert_ne!(signed_of(&link, side), stated(&link, side), "the handshake was before the change");
+    }
+    for (side, peer) in link.sides.iter().zip([prefixes[1], prefixes[0]]) {
+        side.security.with(|session, input| session.authenticate_again(input, peer));
+    }
+    link.run(Span::from_secs(5));
+    for side in [0, 1] {
+        assert_eq!(signed_of(&link, side), stated(&link, side));
+        let is_contradiction =
+            |event: &ParticipantEvent| matches!(event, ParticipantEvent::AnnouncementContradicted { .. });
+        assert!(!link.sides[side].events.iter().any(is_contradiction));
+    }
+    assert_eq!((link.has_keys(), link.is_matched()), ([true; 2], [true; 2]));
+}
+
 /// A HEARTBEAT of the writer that announces writers, for all readers, in the name of this participant.
 fn unprotected(from: GuidPrefix) -> Vec<u8> {
     let mut message = b"RTPS\x02\x05\x01\x03".to_vec();

@@ -157,7 +157,7 @@ impl Locked {
                 log(Level::WARN, move || tracing::warn!(%participant, %reason, "participant refused"));
             }
             // The security of the participant has seen the event.
-            ParticipantEvent::MessagesRefused { .. } => {}
+            ParticipantEvent::MessagesRefused { .. } | ParticipantEvent::AnnouncementContradicted { .. } => {}
             ParticipantEvent::ParticipantLost(prefix, reason) => {
                 event_log::log_lost(*prefix, *reason);
                 self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));

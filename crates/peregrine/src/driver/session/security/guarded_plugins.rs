@@ -148,6 +148,10 @@ impl Authentication for GuardedAuthentication {
         authenticate(|| self.plugin.remove_participant(peer), ());
     }
 
+    fn set_participant_data(&mut self, participant_data: Vec<u8>) {
+        authenticate(|| self.plugin.set_participant_data(participant_data), ());
+    }
+
     fn set_trust(&mut self, input: &mut Input<'_>, trust: Trust) {
         authenticate(|| self.plugin.set_trust(input, trust), ());
     }

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use peregrine_rtps::discovery::data::SecurityInfo;
-use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::limits::REFUSED_SENDERS_MAX;
-use peregrine_rtps::participant::{MessageRefusal, ParticipantConfig};
+use peregrine_rtps::participant::ParticipantConfig;
 use peregrine_rtps::protection::{ProtectionKind, SharedProtection};
 use peregrine_security::crypto::{KeyLength, Passphrases, PreSharedConfig, PreSharedKeys};
 use peregrine_security::documents::SecurityMasks;
@@ -72,8 +71,7 @@ impl Security {
         Ok(())
     }
 
-    pub(super) fn note_refused(&self, peer: GuidPrefix, refusal: MessageRefusal, count: u64) {
-        let event = SecurityEvent::PacketsRefused { peer, refusal, count };
+    pub(super) fn note(&self, event: SecurityEvent) {
         log_event(&event);
         let mut reports = lock_leaf(&self.reports);
         // More do not come before they are taken.

@@ -98,17 +98,19 @@ fn handshake_contains_the_same_parameters_in_big_endian() {
     data.emit(&mut announced);
     data.emit_for_handshake(&mut shaken);
     let ids = |list: ParameterList<'_>| list.iter().map(|(id, _)| id).collect::<Vec<_>>();
-    let (announced, _) = ParameterList::parse(&announced[4..], Endianness::Little).unwrap();
+    let (in_clear, _) = ParameterList::parse(&announced[4..], Endianness::Little).unwrap();
     let list = ParameterList::parse_to_end(&shaken, Endianness::Big).unwrap();
-    assert_eq!(ids(announced), ids(list));
+    assert_eq!(ids(in_clear), ids(list));
     assert_eq!(list.find(ParameterId::IDENTITY_TOKEN), Some(&hex(IDENTITY_BE)[..]));
     assert_eq!(list.find(ParameterId::PARTICIPANT_SECURITY_INFO), Some(&hex("80000007 80000006")[..]));
 
-    let parsed = ParticipantData::parse_from_handshake(&shaken, VendorId::PEREGRINE).unwrap();
+    let announced = ParticipantData { security: None, ..participant() };
+    let (parsed, vendor) = ParticipantData::parse_from_handshake(&shaken, &announced).unwrap();
+    assert_eq!(vendor, Some(data.vendor));
     assert_eq!((parsed.prefix, parsed.domain, parsed.name), (data.prefix, data.domain, data.name));
     assert_eq!(parsed.default_unicast, data.default_unicast);
     assert_eq!(parsed.security.unwrap().info, secured().info);
-    assert!(ParticipantData::parse_from_handshake(&shaken[..shaken.len() - 4], VendorId::PEREGRINE).is_err());
+    assert!(ParticipantData::parse_from_handshake(&shaken[..shaken.len() - 4], &announced).is_err());
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl Participant {
         if self.is_authenticated(prefix) {
             // The handshake has proved that the participant hears this one.
             self.verify(now, prefix);
+            self.note_proved(prefix);
             self.note_new_session(prefix);
         }
         self.reroute(now, prefix);

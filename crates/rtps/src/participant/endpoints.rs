@@ -516,6 +516,7 @@ impl Participant {
             Ok(false) => true,
             Ok(true) if !self.reserve_match(writer, reader) => false,
             Ok(true) => {
+                self.note_proved(if writer.prefix == own { reader.prefix } else { writer.prefix });
                 if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
                     local.matched.insert(reader);
                     local.refused.remove(&reader);

@@ -51,6 +51,9 @@ pub(super) struct RemoteParticipant {
     /// The participant has shown that it hears us.
     pub(super) is_verified: bool,
     /// Whether a message has come from its addresses for discovery.
+    /// A local endpoint has matched one of its endpoints, or the participant was authenticated: see
+    /// [`super::eviction`].
+    pub(super) is_proved: bool,
     pub(super) is_reachable: bool,
     /// The last [`SHOWN_ADDRESSES_MAX`] addresses from which its messages came.
     pub(super) shown: VecDeque<IpAddr>,
@@ -122,6 +125,7 @@ impl RemoteParticipant {
             is_reachable: false,
             shown: VecDeque::new(),
             shown_streams: VecDeque::new(),
+            is_proved: false,
             credit_bytes: 0,
             handshake_credit_bytes: 0,
             has_had_free_handshake: false,

@@ -328,6 +328,11 @@ pub const DISCOVERY_BYTES_PER_PARTICIPANT_MAX: usize = 16 << 20;
 /// 45,000 endpoints. The 800 endpoints of 40 processes with ten topics take 1 MiB.
 pub const DISCOVERY_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of discovery data, counted likewise, of which the participants of each source address may occupy a part
+/// although [`DISCOVERY_BYTES_MAX`] is reached: divided by the number of addresses, 16 MiB or 11,000 endpoints for each
+/// of two.
+pub const DISCOVERY_BYTES_OF_ADDRESSES: usize = 32 << 20;
+
 /// Bytes of discovery data, counted likewise, that each participant may occupy although [`DISCOVERY_BYTES_MAX`] is
 /// reached, so that others cannot keep a newcomer with about 90 endpoints out.
 pub const DISCOVERY_BYTES_SHARE: usize = 128 << 10;

@@ -119,7 +119,7 @@ impl Participant {
         let publications = remote.publications.take_all(&mut self.writers_by_topic);
         let subscriptions = remote.subscriptions.take_all(&mut self.readers_by_topic);
         remote.forget_endpoints();
-        self.discovery_memory.change(before, remote.held_bytes());
+        self.discovery_memory.change(remote.origin, before, remote.held_bytes());
         for data in publications.into_values() {
             self.unmatch_writer(data.guid, &data.topic_name, true);
             self.lose_keys_of(data.guid);

@@ -212,7 +212,7 @@ impl Participant {
         let remote = self.remotes.get_mut(&prefix)?;
         let before = remote.held_bytes();
         let result = f(remote.inventories.get_mut(topic)?);
-        self.discovery_memory.change(before, remote.held_bytes());
+        self.discovery_memory.change(remote.origin, before, remote.held_bytes());
         Some(result)
     }
 

@@ -475,6 +475,9 @@ impl Participant {
         }
         if !remote.take_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {
             *remote.drops.get_or_default().of(Fault::NoRoom) += 1;
+            let (writer, number) = (sample.info.writer.entity, sample.info.sequence_number);
+            remote.note_refused(now, writer, number, sample.payload.len());
+            self.heal_later(sender);
             return None;
         }
         Some(data)

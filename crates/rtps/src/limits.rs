@@ -328,9 +328,25 @@ pub const DISCOVERY_BYTES_PER_PARTICIPANT_MAX: usize = 16 << 20;
 /// 45,000 endpoints. The 800 endpoints of 40 processes with ten topics take 1 MiB.
 pub const DISCOVERY_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of discovery data, counted likewise, of which the participants of each source address may occupy a part
+/// although [`DISCOVERY_BYTES_MAX`] is reached: divided by the number of addresses, 16 MiB or 11,000 endpoints for each
+/// of two.
+pub const DISCOVERY_BYTES_OF_ADDRESSES: usize = 32 << 20;
+
 /// Bytes of discovery data, counted likewise, that each participant may occupy although [`DISCOVERY_BYTES_MAX`] is
 /// reached, so that others cannot keep a newcomer with about 90 endpoints out.
 pub const DISCOVERY_BYTES_SHARE: usize = 128 << 10;
+
+/// Announcements of endpoints, of each built-in writer of a participant, that were refused for lack of room and are
+/// remembered to be received again one by one. Beyond these, all that follow are received again.
+pub const REFUSED_NUMBERS_MAX: usize = 64;
+
+/// How often a participant looks whether there is room for endpoints that it has refused, and the shortest time between
+/// two attempts to receive their announcements again.
+pub const REFUSED_INTERVAL: Span = Span::from_secs(1);
+
+/// How often that time doubles, as long as announcements are refused again: to a minute.
+pub const REFUSED_DOUBLINGS: u32 = 6;
 
 /// Bytes that an endpoint counts for beside its discovery data, because its records take that much.
 pub const ENDPOINT_BYTES: usize = 1 << 10;

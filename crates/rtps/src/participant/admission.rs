@@ -100,6 +100,7 @@ impl Participant {
             self.take_signed_data(now, wall, prefix);
             // The handshake has proved that the participant hears this one.
             self.verify(now, prefix);
+            self.note_proved(prefix);
             self.note_new_session(prefix);
         }
         self.reroute(now, prefix);
@@ -122,7 +123,7 @@ impl Participant {
         let publications = remote.publications.take_all(&mut self.writers_by_topic);
         let subscriptions = remote.subscriptions.take_all(&mut self.readers_by_topic);
         remote.forget_endpoints();
-        self.discovery_memory.change(before, remote.held_bytes());
+        self.discovery_memory.change(remote.origin, before, remote.held_bytes());
         for data in publications.into_values() {
             self.unmatch_writer(data.guid, &data.topic_name, true);
             self.lose_keys_of(data.guid);

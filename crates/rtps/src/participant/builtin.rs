@@ -168,6 +168,11 @@ impl Builtin {
         [publications, subscriptions, messages].into_iter().chain(secure)
     }
 
+    /// The topic of this writer.
+    pub(super) fn topic_of_writer(&mut self, entity: EntityId) -> Option<&mut Topic> {
+        self.all().find(|topic| topic.writer.guid().entity == entity)
+    }
+
     /// Has the writers of a participant asked again that have not been heard yet.
     pub(super) fn ask_unheard_writers(&mut self, now: Instant, prefix: GuidPrefix) {
         for topic in self.all() {

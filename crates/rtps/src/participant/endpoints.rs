@@ -12,7 +12,6 @@ use crate::discovery::data::{
 };
 use crate::history::{Change, ChangeKind, Selected};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
-use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINT_BYTES, ENDPOINTS_PER_PARTICIPANT_MAX};
 use crate::locator::Locator;
 use crate::memory_account::MemoryAccount;
 use crate::payload::Payload;
@@ -25,13 +24,11 @@ use crate::vendor::VendorId;
 use crate::writer::{MatchedReader, OwedAnswers};
 
 use super::builtin::Topic;
-use super::discovery_memory::DiscoveryMemory;
 use super::drops::Fault;
 use super::healing::{PUBLICATIONS, SUBSCRIPTIONS, passes_over};
 use super::inventory::Digests;
 use super::local_endpoint::{LocalReader, LocalWriter, ReasonHash};
 use super::paths::Path;
-use super::remote::RemoteParticipant;
 use super::{Addresses, Participant, ParticipantEvent};
 
 impl Participant {
@@ -476,8 +473,11 @@ impl Participant {
             self.remove_remote_endpoint(now, wall, guid);
             return None;
         }
-        if !remote.has_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {
+        if !remote.take_room(&mut self.discovery_memory, guid.entity, sample.payload.len()) {
             *remote.drops.get_or_default().of(Fault::NoRoom) += 1;
+            let (writer, number) = (sample.info.writer.entity, sample.info.sequence_number);
+            remote.note_refused(now, writer, number, sample.payload.len());
+            self.heal_later(sender);
             return None;
         }
         Some(data)
@@ -516,6 +516,7 @@ impl Participant {
             Ok(false) => true,
             Ok(true) if !self.reserve_match(writer, reader) => false,
             Ok(true) => {
+                self.note_proved(if writer.prefix == own { reader.prefix } else { writer.prefix });
                 if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
                     local.matched.insert(reader);
                     local.refused.remove(&reader);
@@ -730,44 +731,6 @@ impl Participant {
             return (path, VendorId::PEREGRINE);
         };
         (remote.shared_way_to(paths, unicast), remote.data.vendor)
-    }
-}
-
-impl RemoteParticipant {
-    /// Bytes that its endpoints count for in [`DiscoveryMemory`].
-    pub(super) fn held_bytes(&self) -> usize {
-        let overhead = self.kept_bytes.len().saturating_mul(ENDPOINT_BYTES).saturating_add(self.inventory_bytes());
-        self.kept_bytes_total.saturating_add(overhead)
-    }
-
-    /// Records that nothing is kept of an endpoint any more.
-    pub(super) fn free_room(&mut self, all: &mut DiscoveryMemory, entity: EntityId) {
-        let before = self.held_bytes();
-        let freed = self.kept_bytes.remove(&entity).unwrap_or(0);
-        self.kept_bytes_total = self.kept_bytes_total.saturating_sub(freed);
-        all.change(before, self.held_bytes());
-        if let Some(security) = &mut self.security {
-            security.forget(entity);
-        }
-    }
-
-    /// Records the number of bytes kept of an endpoint, if the limits allow it.
-    pub(super) fn has_room(&mut self, all: &mut DiscoveryMemory, entity: EntityId, bytes: usize) -> bool {
-        let known = self.kept_bytes.get(&entity).copied();
-        let total = self.kept_bytes_total.saturating_sub(known.unwrap_or(0)).saturating_add(bytes);
-        if total > DISCOVERY_BYTES_PER_PARTICIPANT_MAX
-            || (known.is_none() && self.kept_bytes.len() >= ENDPOINTS_PER_PARTICIPANT_MAX)
-        {
-            return false;
-        }
-        let more = if known.is_none() { ENDPOINT_BYTES } else { 0 };
-        let (before, overhead) = (self.held_bytes(), self.held_bytes().saturating_sub(self.kept_bytes_total));
-        if !all.admits(before, total.saturating_add(overhead).saturating_add(more)) {
-            return false;
-        }
-        self.kept_bytes.insert(entity, bytes);
-        self.kept_bytes_total = total;
-        true
     }
 }
 

@@ -1,6 +1,11 @@
-//! The participant that gives way when there are too many. An address from which many come must not keep others out.
+//! The participant that gives way to a newcomer when all places are taken.
+//!
+//! A participant has proved itself once a local endpoint has matched one of its endpoints, or once it is authenticated.
+//! To announce endpoints proves nothing: any host can. Participants that have proved nothing give way first, so that
+//! strangers keep no newcomer out, however many addresses they have and endpoints they announce.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 
 use super::Participant;
 use super::event::LostReason;
@@ -9,6 +14,7 @@ use super::remote::RemoteParticipant;
 use crate::id::GuidPrefix;
 use crate::limits::{EVICTION_MIN_SILENCE, PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX};
 use crate::reader::Reception;
+use crate::time::Instant;
 
 impl Participant {
     /// Takes a participant in, if there is a place for it.
@@ -17,7 +23,7 @@ impl Participant {
             self.evict(rx, self.unverified_victim());
         }
         if self.remotes.len() >= PARTICIPANTS_MAX {
-            self.evict(rx, self.crowding_victim(remote.origin).or_else(|| self.silent_victim(rx)));
+            self.evict(rx, self.victim(rx.now, remote.origin));
         }
         let has_place = self.remotes.len() < PARTICIPANTS_MAX;
         if has_place {
@@ -41,30 +47,56 @@ impl Participant {
         self.remotes.values().map(Box::as_ref).filter(crowds).min_by_key(|r| r.found_at).map(|r| r.data.prefix)
     }
 
-    /// The participant that has proved least of those of the most frequent origin, and of these the most silent one, if
-    /// that origin has more than the one of a newcomer. One that has announced endpoints stays, unless
-    /// most of all come from there.
-    fn crowding_victim(&self, newcomer: Origin) -> Option<GuidPrefix> {
-        let most = self.places.all.values().max().copied().unwrap_or(0);
-        if most < self.places.all.get(&newcomer).copied().unwrap_or(0).saturating_add(2) {
+    /// A participant has proved itself.
+    pub(super) fn note_proved(&mut self, prefix: GuidPrefix) {
+        if let Some(remote) = self.remotes.get_mut(&prefix).filter(|remote| !remote.is_proved) {
+            remote.is_proved = true;
+            self.places.note_proved(remote.origin);
+        }
+    }
+
+    /// The participant that gives way to a newcomer from this origin. An origin with at least two unproved participants
+    /// more than that of the newcomer loses one. Otherwise an origin with more than its fair part of the proved ones
+    /// does, which makes room for the unproved ones of further origins. If there is none, an unproved one of the same
+    /// origin gives way, then a silent one, then any unproved one.
+    fn victim(&self, now: Instant, newcomer: Origin) -> Option<GuidPrefix> {
+        let unproved = |origin| self.places.unproved.get(&origin).copied().unwrap_or(0);
+        let (own, most) = (unproved(newcomer), self.places.unproved.values().max().copied().unwrap_or(0));
+        let crowding = || self.first_unproved(|origin| unproved(origin) == most);
+        if most > own.saturating_add(1) {
+            return crowding();
+        }
+        self.proved_victim(newcomer)
+            .or_else(|| self.first_unproved(|origin| origin == newcomer))
+            .or_else(|| self.silent_victim(now))
+            .or_else(crowding)
+    }
+
+    /// The unproved participant of these origins that was found first: the others may prove themselves yet.
+    fn first_unproved(&self, is_among: impl Fn(Origin) -> bool) -> Option<GuidPrefix> {
+        let unproved = self.remotes.values().filter(|r| !r.is_proved && is_among(r.origin));
+        unproved.min_by_key(|r| r.found_at).map(|r| r.data.prefix)
+    }
+
+    /// The proved participant that was found last at an origin with more of them than its fair part, and at least two
+    /// more than the origin of the newcomer has. An authenticated one gives way after all others.
+    fn proved_victim(&self, newcomer: Origin) -> Option<GuidPrefix> {
+        let is_new = !self.places.all.contains_key(&newcomer);
+        let origins = self.places.all.len().saturating_add(usize::from(is_new));
+        let fair_part = PARTICIPANTS_MAX.checked_div(origins)?;
+        let bound = fair_part.max(self.places.proved(newcomer).saturating_add(1));
+        let crowded: BTreeSet<Origin> =
+            self.places.all.keys().copied().filter(|origin| self.places.proved(*origin) > bound).collect();
+        if crowded.is_empty() {
             return None;
         }
-        let gives_way = |r: &&RemoteParticipant| {
-            self.places.all.get(&r.origin) == Some(&most)
-                && (r.kept_bytes.is_empty() || most > PARTICIPANTS_MAX.saturating_div(2))
-        };
-        let victim = self
-            .remotes
-            .values()
-            .map(Box::as_ref)
-            .filter(gives_way)
-            .min_by_key(|r| (r.is_verified, !r.kept_bytes.is_empty(), r.heard_at));
-        victim.map(|r| r.data.prefix)
+        let proved = self.remotes.values().filter(|r| r.is_proved && crowded.contains(&r.origin));
+        proved.max_by_key(|r| (!r.is_authenticated(), r.found_at)).map(|r| r.data.prefix)
     }
 
     /// The participant that was silent for longest, if that was long.
-    fn silent_victim(&self, rx: &Reception<'_>) -> Option<GuidPrefix> {
+    fn silent_victim(&self, now: Instant) -> Option<GuidPrefix> {
         let quietest = self.remotes.values().min_by_key(|r| r.heard_at)?;
-        (rx.now.since(quietest.heard_at) >= EVICTION_MIN_SILENCE).then_some(quietest.data.prefix)
+        (now.since(quietest.heard_at) >= EVICTION_MIN_SILENCE).then_some(quietest.data.prefix)
     }
 }

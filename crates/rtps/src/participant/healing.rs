@@ -212,11 +212,11 @@ impl Participant {
         let remote = self.remotes.get_mut(&prefix)?;
         let before = remote.held_bytes();
         let result = f(remote.inventories.get_mut(topic)?);
-        self.discovery_memory.change(before, remote.held_bytes());
+        self.discovery_memory.change(remote.origin, before, remote.held_bytes());
         Some(result)
     }
 
-    /// Handles the timers of inventories, doubts, new terms and answers.
+    /// Handles the timers of inventories, doubts, new terms, answers and refused endpoints.
     pub(super) fn heal(&mut self, now: Instant, wall: Timestamp) {
         if self.next_healing.is_none_or(|at| at > now) {
             return;
@@ -228,6 +228,7 @@ impl Participant {
             self.pursue_process_end(now, prefix);
             self.repeat_answer(now, wall, prefix);
             self.pursue_relocation(now, wall, prefix);
+            self.retry_refused(now, prefix);
             let Some(remote) = self.remotes.get_mut(&prefix) else { continue };
             // One question is enough for a summary of all endpoints. A denial takes a HEARTBEAT of that writer, and a
             // participant answers with a summary only if all samples of the topic in question are acknowledged.
@@ -273,7 +274,8 @@ impl RemoteParticipant {
 
     fn heals_at(&self) -> Option<Instant> {
         let doubts = [self.doubt_due(), self.new_terms_due(), self.process_end_due()];
-        let others = [self.answer_repetitions.next(), self.relocation.next()];
+        let refused = self.refused.as_ref().and_then(|refused| refused.look_at);
+        let others = [self.answer_repetitions.next(), self.relocation.next(), refused];
         let others = doubts.into_iter().chain(others).flatten();
         self.inventories.iter().filter_map(Inventory::poll_timeout).chain(others).min()
     }

@@ -47,7 +47,7 @@ impl Participant {
     }
 
     /// Each step takes an endpoint from those that wait, and adds none to them, because there is a place. A pair
-    /// without keys takes a place as soon as they come.
+    /// without keys leaves the place to others, and competes for one when its keys come.
     fn fill_place(&mut self, local: Guid) {
         while let Some((matched, waiting)) = self.matches_of(local)
             && !matched.is_full()
@@ -55,9 +55,7 @@ impl Participant {
         {
             waiting.remove(&other);
             let (writer, reader) = if local.entity.is_reader() { (other, local) } else { (local, other) };
-            if self.consider(writer, reader) && !self.is_matched(writer, reader) {
-                return;
-            }
+            _ = self.consider(writer, reader);
         }
     }
 

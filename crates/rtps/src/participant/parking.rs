@@ -84,7 +84,7 @@ impl Participant {
             self.count_fault(prefix, Fault::NoRoom);
             return false;
         }
-        self.discovery_memory.change(0, held);
+        self.discovery_memory.change(origin, 0, held);
         self.places.note_verified(origin);
         self.ask_after_return(rx.now, prefix);
         self.healed.participants_restored += 1;
@@ -110,7 +110,7 @@ impl Participant {
         let before = remote.held_bytes();
         remote.kept_bytes_total = parked.kept_bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
         remote.kept_bytes = parked.kept_bytes;
-        self.discovery_memory.change(before, remote.held_bytes());
+        self.discovery_memory.change(remote.origin, before, remote.held_bytes());
         for data in parked.publications.into_values() {
             self.events.push_back(ParticipantEvent::PublicationFound(data.guid));
             self.store_publication(*data);

@@ -13,6 +13,8 @@ pub(super) struct Places {
     pub(super) all: BTreeMap<Origin, usize>,
     pub(super) unverified: BTreeMap<Origin, usize>,
     pub(super) unverified_total: usize,
+    /// The participants that have proved nothing yet.
+    pub(super) unproved: BTreeMap<Origin, usize>,
     /// The accounts of the origins in `all`.
     accounts: BTreeMap<Origin, Weak<MemoryAccount>>,
 }
@@ -26,6 +28,9 @@ impl Places {
         *self.all.entry(origin).or_default() += 1;
         *self.unverified.entry(origin).or_default() += 1;
         self.unverified_total += 1;
+        if !remote.is_proved {
+            *self.unproved.entry(origin).or_default() += 1;
+        }
     }
 
     /// The account of incomplete samples that participants of one origin share.
@@ -39,6 +44,16 @@ impl Places {
         self.unverified_total = self.unverified_total.saturating_sub(1);
     }
 
+    pub(super) fn note_proved(&mut self, origin: Origin) {
+        decrement(&mut self.unproved, origin);
+    }
+
+    /// The participants of an origin that have proved themselves.
+    pub(super) fn proved(&self, origin: Origin) -> usize {
+        let count = |of: &BTreeMap<Origin, usize>| of.get(&origin).copied().unwrap_or(0);
+        count(&self.all).saturating_sub(count(&self.unproved))
+    }
+
     pub(super) fn free(&mut self, remote: &RemoteParticipant) {
         decrement(&mut self.all, remote.origin);
         if !self.all.contains_key(&remote.origin) {
@@ -46,6 +61,9 @@ impl Places {
         }
         if !remote.is_verified {
             self.note_verified(remote.origin);
+        }
+        if !remote.is_proved {
+            self.note_proved(remote.origin);
         }
     }
 }

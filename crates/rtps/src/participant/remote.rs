@@ -31,6 +31,7 @@ use super::new_terms::{NewTerms, are_same};
 use super::origin::Origin;
 use super::paths::{Path, Paths};
 use super::process_end::ProcessEnd;
+use super::refused_endpoints::RefusedEndpoints;
 use super::relocation::Relocation;
 use super::remote_endpoints::RemoteEndpoints;
 use super::remote_security::RemoteSecurity;
@@ -50,6 +51,9 @@ pub(super) struct RemoteParticipant {
     pub(super) heard_at: Instant,
     /// The participant has shown that it hears us.
     pub(super) is_verified: bool,
+    /// A local endpoint has matched one of its endpoints, or the participant was authenticated: see
+    /// [`super::eviction`].
+    pub(super) is_proved: bool,
     /// Whether a message has come from its addresses for discovery.
     pub(super) is_reachable: bool,
     /// The last [`SHOWN_ADDRESSES_MAX`] addresses from which its messages came.
@@ -64,6 +68,8 @@ pub(super) struct RemoteParticipant {
     has_had_free_handshake: bool,
     /// Its drops, if it had any.
     pub(super) drops: Rare<Drops>,
+    /// Announcements that were refused for lack of room.
+    pub(super) refused: Rare<RefusedEndpoints>,
     /// The memory that local readers hold for its writers.
     pub(super) memory: Arc<MemoryAccount>,
     /// The acknowledgements that its readers owe.
@@ -119,6 +125,7 @@ impl RemoteParticipant {
             origin: Origin::of(source),
             heard_at: now,
             is_verified: false,
+            is_proved: false,
             is_reachable: false,
             shown: VecDeque::new(),
             shown_streams: VecDeque::new(),
@@ -126,6 +133,7 @@ impl RemoteParticipant {
             handshake_credit_bytes: 0,
             has_had_free_handshake: false,
             drops: Rare::default(),
+            refused: Rare::default(),
             memory: Arc::new(MemoryAccount::below(address, MEMORY_PER_PARTICIPANT_MAX)),
             owed_answers: Arc::default(),
             announced: None,
@@ -151,6 +159,7 @@ impl RemoteParticipant {
         self.kept_bytes.clear();
         self.kept_bytes_total = 0;
         self.inventories = Default::default();
+        self.refused.clear();
         if let Some(security) = &mut self.security {
             security.begin();
         }

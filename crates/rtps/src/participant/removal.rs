@@ -33,7 +33,7 @@ impl Participant {
             self.note_lost_session(&remote);
         }
         self.places.free(&remote);
-        self.discovery_memory.change(remote.held_bytes(), 0);
+        self.discovery_memory.change(remote.origin, remote.held_bytes(), 0);
         self.unreached.remove(&prefix);
         remote.drops.as_ref().into_iter().for_each(|drops| self.unknown_drops.add(drops));
         let publications = remote.publications.take_all(&mut self.writers_by_topic);

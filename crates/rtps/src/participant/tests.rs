@@ -21,6 +21,7 @@ mod matching;
 mod membership;
 mod mock;
 mod process_end;
+mod refused_endpoints;
 mod relocation;
 mod secure_channels;
 mod secure_rejoin;

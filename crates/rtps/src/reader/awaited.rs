@@ -13,7 +13,9 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Awaited {
     pub(super) number: SequenceNumber,
+    /// When the reader first requested it with the present number of fragments.
     pub(super) since: Instant,
+    fragments: u32,
     is_reported: bool,
 }
 
@@ -28,17 +30,27 @@ impl AwaitedSamples {
     /// long: once for each sample.
     pub(super) fn note_request(&mut self, now: Instant, writer: &WriterProxy) -> Option<ReaderEvent> {
         let (guid, number) = (writer.info.guid, writer.next);
-        if !writer.lacks_next() {
+        let Some(fragments) = writer.fragments_of_lacking() else {
             self.by_writer.remove(&guid);
             return None;
-        }
-        let awaited = self.by_writer.entry(guid).or_insert(Awaited { number, since: now, is_reported: false });
+        };
+        let new = Awaited { number, since: now, fragments, is_reported: false };
+        let awaited = self.by_writer.entry(guid).or_insert(new);
         if awaited.number != number {
-            *awaited = Awaited { number, since: now, is_reported: false };
+            *awaited = new;
+        } else if awaited.fragments != fragments {
+            *awaited = Awaited { is_reported: awaited.is_reported, ..new };
         }
         let is_due = !awaited.is_reported && now.since(awaited.since) >= MISSING_REPORTED_AFTER;
         awaited.is_reported |= is_due;
         is_due.then_some(ReaderEvent::SampleMissing { writer: guid, number })
+    }
+
+    /// When the reader first requested the sample that it needs next from a writer, unless it has come or grown since.
+    pub(super) fn since(&self, writer: &WriterProxy) -> Option<Instant> {
+        let awaited = self.by_writer.get(&writer.info.guid)?;
+        let is_missing = awaited.number == writer.next && writer.fragments_of_lacking() == Some(awaited.fragments);
+        is_missing.then_some(awaited.since)
     }
 
     pub(super) fn forget(&mut self, writer: Guid) {
@@ -47,9 +59,9 @@ impl AwaitedSamples {
 }
 
 impl WriterProxy {
-    /// Whether nothing of the sample that the reader needs next has arrived. One that has may wait for room, and one of
-    /// which a part has come is incomplete, not missing.
-    pub(super) fn lacks_next(&self) -> bool {
-        !self.out_of_order.contains_key(&self.next) && !self.reassembly.has(self.next)
+    /// The number of fragments that have arrived of the sample that the reader needs next. `None` if the sample is
+    /// whole, and waits for room.
+    fn fragments_of_lacking(&self) -> Option<u32> {
+        (!self.out_of_order.contains_key(&self.next)).then(|| self.reassembly.fragments_of(self.next))
     }
 }

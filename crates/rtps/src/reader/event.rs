@@ -13,8 +13,9 @@ pub enum ReaderEvent {
     DataAvailable,
     /// This number of samples will not arrive (SAMPLE_LOST).
     SampleLost(u64, SampleLostReason),
-    /// The sample that the reader needs next from a reliable writer has been missing for [`MISSING_REPORTED_AFTER`],
-    /// although the reader requests it. Later samples of the writer wait. Reported once for each sample.
+    /// The sample that the reader needs next from a reliable writer, or a fragment of it, has been missing for
+    /// [`MISSING_REPORTED_AFTER`], although the reader requests it and no other fragment of it comes. Later samples of
+    /// the writer wait. Reported once for each sample.
     ///
     /// [`MISSING_REPORTED_AFTER`]: crate::limits::MISSING_REPORTED_AFTER
     SampleMissing {

@@ -8,11 +8,10 @@ impl Reader {
     /// Of the samples that the reader needs next from its writers and requests, the one that has been missing longest.
     #[must_use]
     pub fn missing(&self, now: Instant) -> Option<MissingSample> {
-        let missing = self.awaited.by_writer.iter().filter_map(|(guid, awaited)| {
+        let missing = self.awaited.by_writer.keys().filter_map(|guid| {
             let writer = self.writers.get(*self.by_guid.get(guid)?)?;
-            let is_missing = writer.next == awaited.number && writer.lacks_next();
-            let lasting = now.since(awaited.since).into();
-            is_missing.then_some(MissingSample { writer: *guid, number: awaited.number, lasting })
+            let lasting = now.since(self.awaited.since(writer)?).into();
+            Some(MissingSample { writer: *guid, number: writer.next, lasting })
         });
         missing.max_by_key(|missing| missing.lasting)
     }

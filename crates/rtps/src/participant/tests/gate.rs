@@ -247,6 +247,32 @@ fn match_waits_for_keys() {
 }
 
 #[test]
+fn waiting_endpoint_without_keys_leaves_a_free_place_to_others() {
+    let mut secured = Secured::pair();
+    let writer = secured.put_writer(1, 1, CLOSED);
+    let removed = secured.put_reader(2, 1, CLOSED);
+    secured.gives_keys = false;
+    let (without_keys, with_keys) = (secured.put_reader(2, 2, CLOSED), secured.put_reader(2, 3, CLOSED));
+    secured.run(Span::from_secs(1));
+    assert_eq!(secured.matched(1), [removed]);
+    secured.mocks[&1].add_remote(with_keys);
+    secured.gates[&1].take((writer.entity, with_keys));
+    // As if both had found all places taken.
+    let local = secured.domain.at(1).writers.get_mut(&writer.entity).unwrap();
+    local.waiting.extend([without_keys, with_keys]);
+    let (now, wall) = (secured.domain.now, secured.domain.wall());
+    secured.domain.at(2).remove_reader(now, wall, removed.entity);
+    secured.run(Span::from_secs(1));
+    let local = &secured.domain.at(1).writers[&writer.entity];
+    assert!(local.matched.contains(&with_keys), "the place stays empty");
+    assert!(local.waiting.is_empty() && !local.matched.contains(&without_keys));
+    secured.gives_keys = true;
+    secured.give_keys(2, without_keys.entity, writer);
+    secured.run(Span::from_secs(1));
+    assert!(secured.domain.at(1).writers[&writer.entity].matched.contains(&without_keys));
+}
+
+#[test]
 fn pair_whose_keys_are_there_matches_at_once() {
     let mut secured = Secured::pair();
     secured.gives_keys = false;

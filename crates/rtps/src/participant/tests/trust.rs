@@ -1,6 +1,9 @@
 //! Unverified participants, and forged messages.
 
+use super::origin::Origin;
 use super::*;
+use crate::limits::DISCOVERY_BYTES_OF_ADDRESSES;
+use crate::locator::Source;
 
 #[test]
 fn built_in_endpoints_match_only_verified_participant() {
@@ -106,14 +109,15 @@ fn discovery_memory_of_all_participants_is_bounded() {
         let stranger = remotes.get_mut(&prefix(stranger)).unwrap();
         // Together they want nearly twice as much as there is.
         let entities = (0..80).map(|key| EntityId::user_writer(key, false));
-        refused += entities.filter(|entity| !stranger.has_room(discovery_memory, *entity, 60_000)).count();
+        refused += entities.filter(|entity| !stranger.take_room(discovery_memory, *entity, 60_000)).count();
     }
     let held = |domain: &mut Domain| domain.at(1).remotes.values().map(|remote| remote.held_bytes()).sum::<usize>();
     let total = held(&mut domain);
-    assert!(total <= DISCOVERY_BYTES_MAX + 24 * DISCOVERY_BYTES_SHARE, "{total}");
+    // Each of them has an address of its own. A part becomes smaller with each further address.
+    assert!(total <= DISCOVERY_BYTES_MAX + DISCOVERY_BYTES_OF_ADDRESSES, "{total}");
     assert!(total > DISCOVERY_BYTES_MAX - (64 << 10), "{total}");
     assert_eq!(domain.at(1).discovery_memory.bytes(), total);
-    assert!(refused > 24 * 80 / 3, "{refused}");
+    assert!(refused > 24 * 80 / 5, "{refused}");
     // A newcomer has its share.
     for key in 0..40 {
         domain.put_writer(26, publication(26, key, "topic"));
@@ -128,6 +132,29 @@ fn discovery_memory_of_all_participants_is_bounded() {
     let total = held(&mut domain);
     assert_eq!(domain.at(1).discovery_memory.bytes(), total);
     assert!(total < DISCOVERY_BYTES_SHARE, "{total}");
+}
+
+#[test]
+fn strangers_at_one_address_leave_room_for_the_endpoints_of_another_one() {
+    let numbers: Vec<u32> = (1..=26).collect();
+    let mut domain = Domain::of(&numbers);
+    domain.run(Span::from_secs(2));
+    let Participant { remotes, discovery_memory, .. } = domain.at(1);
+    for stranger in 2..=25 {
+        let stranger = remotes.get_mut(&prefix(stranger)).unwrap();
+        stranger.origin = Origin::of(Source::Datagram(address(66, 7410)));
+        let entities = (0..80).map(|key| EntityId::user_writer(key, false));
+        entities.for_each(|entity| _ = stranger.take_room(discovery_memory, entity, 60_000));
+    }
+    let held = discovery_memory.bytes();
+    assert!(held > DISCOVERY_BYTES_MAX - (64 << 10) && held <= DISCOVERY_BYTES_MAX + 24 * DISCOVERY_BYTES_SHARE);
+    let newcomer = remotes.get_mut(&prefix(26)).unwrap();
+    for key in 0..10_000 {
+        let entity = EntityId::user_writer(key, false);
+        assert!(newcomer.take_room(discovery_memory, entity, 300), "no room after {key} endpoints");
+    }
+    let stranger = remotes.get_mut(&prefix(2)).unwrap();
+    assert!(!stranger.take_room(discovery_memory, EntityId::user_writer(100, false), 60_000));
 }
 
 #[test]

@@ -107,6 +107,12 @@ impl Reassembly {
         !self.rivals(number).is_empty()
     }
 
+    /// The number of fragments of this sample that have arrived; of rivals, of the one with most.
+    pub(super) fn fragments_of(&self, number: SequenceNumber) -> u32 {
+        let rivals = self.partials.get(self.rivals(number)).unwrap_or_default();
+        rivals.iter().map(|rival| rival.received).max().unwrap_or(0)
+    }
+
     /// Whether there is a buffer for this fragment.
     pub(super) fn has_begun(&self, frag: &DataFrag<'_>) -> bool {
         self.position(frag).is_some()

@@ -46,6 +46,38 @@ fn sample_that_is_requested_for_long_is_reported_once_with_its_writer() {
     assert_eq!(fragments.reader.missing(fragments.now), None);
 }
 
+#[test]
+fn sample_of_which_a_fragment_is_missing_for_long_is_reported_once_with_its_writer() {
+    let mut fragments = Fragments::new();
+    (1..Fragments::COUNT).for_each(|number| fragments.fragment(1, number));
+    fragments.whole(2);
+    fragments.heartbeat(2, false);
+    assert_eq!(wait(&mut fragments, MISSING_REPORTED_AFTER.divided_by(2)), []);
+    let found = fragments.reader.missing(fragments.now).unwrap();
+    assert_eq!((found.writer, found.number), (writer_guid(), SequenceNumber(1)));
+    assert!((Duration::from_millis(400)..Duration::from_millis(501)).contains(&found.lasting), "{found:?}");
+    assert_eq!(wait(&mut fragments, Span::from_secs(3)), [missing(1)]);
+    fragments.fragment(1, Fragments::COUNT);
+    assert_eq!(fragments.reader.missing(fragments.now), None);
+    fragments.heartbeat(2, false);
+    assert_eq!(wait(&mut fragments, Span::from_secs(3)), []);
+}
+
+#[test]
+fn sample_that_grows_slowly_is_not_reported_until_it_grows_no_longer() {
+    let mut fragments = Fragments::new();
+    let mut reported = vec![];
+    for number in 1..Fragments::COUNT {
+        fragments.fragment(1, number);
+        fragments.heartbeat(1, false);
+        reported.extend(wait(&mut fragments, MISSING_REPORTED_AFTER.divided_by(2)));
+    }
+    assert_eq!(reported, []);
+    let found = fragments.reader.missing(fragments.now).unwrap();
+    assert!(found.lasting < Duration::from_millis(501), "{found:?}");
+    assert_eq!(wait(&mut fragments, MISSING_REPORTED_AFTER), [missing(1)]);
+}
+
 /// Later samples are requested again and again, because they are refused for want of room.
 #[test]
 fn sample_that_waits_for_room_is_not_missing() {

@@ -158,6 +158,12 @@ impl AnyDataReader {
         WaitFuture::new(Arc::clone(self.0.core()), StatusMask::DATA_AVAILABLE, has_data_or_end).await
     }
 
+    /// The number of calls of the listeners of the reader that have panicked.
+    #[must_use]
+    pub fn listener_panics(&self) -> u64 {
+        self.0.core().gate.panics()
+    }
+
     /// The last writer of this topic that was found not to match, and why not.
     #[must_use]
     pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {

@@ -21,7 +21,6 @@ use crate::driver::base::user_code::{self, log};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::outbox;
 use crate::driver::host::Host;
-use crate::driver::host::listener_queue::RunListener;
 use crate::error::Error;
 
 thread_local! {
@@ -100,12 +99,7 @@ impl Domain {
         if !user_code::has_deferred() {
             return 0;
         }
-        let mut queued = 0;
-        if self.deferred.take_over() {
-            self.queue_behind_listener(Arc::clone(&self.deferred) as Arc<dyn RunListener>);
-            queued += 1;
-        }
-        queued + dirty.queue_listeners(now)
+        self.queue_deferred_for_this_thread() + dirty.queue_listeners(now)
     }
 
     /// Processes datagrams with user data, and adds the endpoints concerned to `dirty`.

@@ -192,6 +192,14 @@ impl AnyDataReader {
     pub fn close(&self) -> Result<(), Error> {
         close(&*self.0)
     }
+
+    /// The same as a future, which does not wait for a listener that runs on another thread.
+    ///
+    /// # Errors
+    /// See [`DataReader::close`](crate::DataReader::close).
+    pub async fn close_async(&self) -> Result<(), Error> {
+        close_async(&*self.0)
+    }
 }
 
 /// Whether there is a sample to take, or none is to come any more.
@@ -200,6 +208,11 @@ pub(super) fn has_data_or_end(state: &mut ReaderState) -> Option<Result<(), Erro
         return Some(Err(Error::AlreadyDeleted));
     }
     state.reader.cache().has_any(&Selector::ANY).then_some(Ok(()))
+}
+
+/// Deletes a reader, and waits for no listener.
+pub(super) fn close_async(reader: &dyn AnyReader) -> Result<(), Error> {
+    if reader.delete() { Ok(()) } else { Err(Error::AlreadyDeleted) }
 }
 
 /// Deletes a reader and waits until its listener has returned.

@@ -292,7 +292,7 @@ impl<T: TopicType> DataReader<T> {
     /// # Errors
     /// See [`Self::close`].
     pub async fn close_async(&self) -> Result<(), Error> {
-        if self.inner.delete() { Ok(()) } else { Err(Error::AlreadyDeleted) }
+        any::close_async(&*self.inner)
     }
 
     /// The matched writers.

@@ -103,7 +103,8 @@ impl DeferredUserCode {
         self.events.add(event, EVENTS_MAX).is_ok()
     }
 
-    /// Adds a value to drop, and its lane to `to_queue` if that is to be queued. Returns `false` if the value is leaked.
+    /// Adds a value to drop, and its lane to `to_queue` if the caller has to queue it. Returns `false` if the value is
+    /// leaked.
     fn add_value(&self, value: UserCode, to_queue: &mut Vec<Arc<Lane>>) -> bool {
         let mut lanes = lock_leaf(&self.values);
         let mut left = Some(value);

@@ -332,8 +332,8 @@ impl<D: Default> SharedReceiver<D> {
         self.ensure_spare_thread(by);
         // User code, and threads that it starts, have the usual scheduling.
         by.set_interrupts(true);
-        // Before any user code runs here, listeners behind a deferred waker, destructor or log event are in the queue: if
-        // that code blocks, another thread takes them.
+        // Before any user code runs here, listeners behind a deferred waker, destructor or log event are in the queue:
+        // if that code blocks, another thread takes them.
         let queued = by.queue_behind_deferred(&mut dirty, now);
         drop(no_user_code);
         if queued > 0 {

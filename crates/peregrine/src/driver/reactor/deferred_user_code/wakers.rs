@@ -42,8 +42,8 @@ pub(super) struct TaskWaker {
 }
 
 impl DeferredWakers {
-    /// Adds a waker. Returns the entry to put into the listener queue, if any, and a waker of the same task that the new
-    /// one replaces.
+    /// Adds a waker. Returns the entry to put into the listener queue, if any, and a waker of the same task that the
+    /// new one replaces.
     pub(super) fn add(&self, waker: Waker) -> (Option<Arc<TaskWaker>>, Option<Waker>) {
         let task = Task::of(&waker);
         let mut calls = lock_leaf(&self.calls);

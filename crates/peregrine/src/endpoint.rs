@@ -87,11 +87,13 @@ pub(crate) use endpoint_handles;
 macro_rules! tell {
     ($hook:ident, $endpoint:ident as $any:ident, $statuses:ident: $($status:ident: $told:ident($read:ident),)*) => {$(
         if $statuses.contains(StatusMask::$status) {
-            if let Some(own) = nearest(StatusMask::$status, [&$hook.own]) {
-                own.$told(&$endpoint, $endpoint.$read());
-            } else if let Some(upper) = nearest(StatusMask::$status, &$hook.upper) {
-                upper.$told(&$any::from(&$endpoint), $endpoint.$read());
-            }
+            $endpoint.inner.core.gate.call_back(StatusMask::$status, || {
+                if let Some(own) = nearest(StatusMask::$status, [&$hook.own]) {
+                    own.$told(&$endpoint, $endpoint.$read());
+                } else if let Some(upper) = nearest(StatusMask::$status, &$hook.upper) {
+                    upper.$told(&$any::from(&$endpoint), $endpoint.$read());
+                }
+            });
         }
     )*};
 }

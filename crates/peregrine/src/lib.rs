@@ -44,7 +44,7 @@ pub use condition::{
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
 pub use discovery::{DiscoveredTopic, DiscoveredTopicData, DiscoveryEvent, DiscoveryEvents};
-pub use driver::base::user_code::user_code_panics;
+pub use driver::base::user_code::{leaked_values, lost_log_events, user_code_panics};
 pub use driver::reactor::thread_panics::thread_panics;
 pub use entity::{
     DomainParticipant, DomainParticipantListener, Entity, ParticipantBuilder, Publisher, PublisherListener, Subscriber,

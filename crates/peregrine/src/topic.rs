@@ -158,6 +158,13 @@ impl<T: TopicType> Topic<T> {
         Some((Arc::clone(&told.0), mask))
     }
 
+    /// The number of calls of the listeners of the topic that have panicked. The listener remains set; each panic is
+    /// logged.
+    #[must_use]
+    pub fn listener_panics(&self) -> u64 {
+        self.core.gate.panics()
+    }
+
     /// Replaces the listener of the topic and its statuses. `None` removes the listener.
     ///
     /// Blocks until a running call of the previous listener has returned, unless the caller is itself a listener. The

@@ -15,7 +15,7 @@ use peregrine::qos::{
     AccessScope, EntityFactory, ParticipantQos, Partition, Presentation, PublisherQos, SubscriberQos, TopicQos,
 };
 use peregrine::{
-    DataReader, DataReaderListener, DataWriter, DataWriterListener, DomainParticipant, Error, Publisher,
+    AnyDataReader, DataReader, DataReaderListener, DataWriter, DataWriterListener, DomainParticipant, Error, Publisher,
     PublisherListener, Selector, SerializedType, StatusMask, Subscriber, SubscriberListener, Topic, TopicListener,
     WaitSet,
 };
@@ -365,6 +365,15 @@ fn closed_reader_leaves_its_writer_and_keeps_loans() {
     at_once(other.close_async()).unwrap().unwrap();
     assert!(matches!(other.take(), Err(Error::AlreadyDeleted)));
     assert!(matches!(other.wait_for_data(Duration::ZERO), Err(Error::AlreadyDeleted)));
+}
+
+#[test]
+fn reader_closed_without_its_type_is_deleted_at_once() {
+    let reader = participant(22).topic::<Reading>("closed without type").unwrap().reader().unwrap();
+    let any = AnyDataReader::from(&reader);
+    at_once(any.close_async()).expect("no listener runs").unwrap();
+    assert!(matches!(at_once(any.close_async()), Some(Err(Error::AlreadyDeleted))));
+    assert!(matches!(reader.take(), Err(Error::AlreadyDeleted)));
 }
 
 /// A waker that polls the participants of this process until the reader has no writer.

@@ -59,14 +59,62 @@ fn longest_gap_beside_a_blocked_listener(writing_host: u32) -> Duration {
 
 /// The same beside the waker of a task.
 fn longest_gap_beside_a_blocked_waker(writing_host: u32) -> Duration {
-    longest_gap_beside(writing_host, |participant, simulation| {
-        let topic = participant.topic::<Number>("numbers").unwrap();
-        let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
-        let take_all = async move { while reader.next().await.is_ok() {} };
-        let task = Arc::new(BlockingTask { task: Mutex::new(Some(Box::pin(take_all))), simulation });
-        task.poll();
-        Box::new(Running(task))
-    })
+    longest_gap_beside(writing_host, blocking_task)
+}
+
+/// A task that takes samples of a reader, and whose wake-ups block.
+fn blocking_task(participant: &DomainParticipant, simulation: Simulation) -> Blocking {
+    let topic = participant.topic::<Number>("numbers").unwrap();
+    let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+    let take_all = async move { while reader.next().await.is_ok() {} };
+    let task = Arc::new(BlockingTask { task: Mutex::new(Some(Box::pin(take_all))), simulation });
+    task.poll();
+    Box::new(Running(task))
+}
+
+/// How long after the write of one sample the listener of a reader has it, while the waker of a task at another reader
+/// is blocked. No other sample comes.
+fn delay_of_single_sample_beside_a_blocked_waker(writing_host: u32) -> Duration {
+    let played = run(Config { seed: 6, ..Config::default() }, move |simulation| {
+        let (reading, writing) = (simulation.process(NodeId(0)), simulation.process(NodeId(writing_host)));
+        let arrival = Arc::new(Mutex::new(None));
+        let (inside, own, time) = (simulation.clone(), reading.clone(), Arc::clone(&arrival));
+        let readers = reading.spawn("readers", move || {
+            let participant = participant(&own);
+            let topic = participant.topic::<Number>("numbers").unwrap();
+            let simulation = inside.clone();
+            let note = move |reader: &DataReader<Number>| {
+                if take(reader) == 1 {
+                    *time.lock().unwrap() = Some(simulation.now_ns());
+                }
+            };
+            let blocking = blocking_task(&participant, inside.clone());
+            let noting = topic.reader_builder().reliable().keep_all().on_data(note).build().unwrap();
+            noting.wait_for_writers(1, PATIENCE).unwrap();
+            while !noting.matched_publications().is_empty() {
+                inside.sleep(Duration::from_millis(1));
+            }
+            drop(blocking);
+        });
+        let (inside, own) = (simulation.clone(), writing.clone());
+        let writer = writing.spawn("writer", move || {
+            let participant = participant(&own);
+            let topic = participant.topic::<Number>("numbers").unwrap();
+            let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+            writer.wait_for_readers(2, PATIENCE).unwrap();
+            // Samples by shared memory begin when its channels are there.
+            inside.sleep(Duration::from_secs(1));
+            let written = inside.now_ns();
+            writer.write(&Number { value: 1 }).unwrap();
+            inside.sleep(Duration::from_secs(3));
+            written
+        });
+        let written = writer.join();
+        readers.join();
+        let arrived = arrival.lock().unwrap().expect("the listener was called");
+        Duration::from_nanos(arrived - written)
+    });
+    played.unwrap().0
 }
 
 /// A task that takes samples, of an executor whose wake-ups block.
@@ -163,4 +211,16 @@ fn blocked_waker_delays_readers_of_its_socket_no_longer_than_the_limit() {
 fn blocked_waker_delays_readers_of_shared_memory_no_longer_than_the_limit() {
     let gap = longest_gap_beside_a_blocked_waker(0);
     assert!(gap < LISTENER_TIME_MAX + Duration::from_millis(3), "{gap:?}");
+}
+
+#[test]
+fn blocked_waker_delays_the_only_sample_at_its_socket_no_longer_than_the_limit() {
+    let delay = delay_of_single_sample_beside_a_blocked_waker(1);
+    assert!(delay < LISTENER_TIME_MAX + Duration::from_millis(3), "{delay:?}");
+}
+
+#[test]
+fn blocked_waker_delays_the_only_sample_in_shared_memory_no_longer_than_the_limit() {
+    let delay = delay_of_single_sample_beside_a_blocked_waker(0);
+    assert!(delay < LISTENER_TIME_MAX + Duration::from_millis(3), "{delay:?}");
 }

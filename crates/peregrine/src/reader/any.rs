@@ -158,6 +158,12 @@ impl AnyDataReader {
         WaitFuture::new(Arc::clone(self.0.core()), StatusMask::DATA_AVAILABLE, has_data_or_end).await
     }
 
+    /// The number of calls of the listeners of the reader that have panicked.
+    #[must_use]
+    pub fn listener_panics(&self) -> u64 {
+        self.0.core().gate.panics()
+    }
+
     /// The last writer of this topic that was found not to match, and why not.
     #[must_use]
     pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
@@ -186,6 +192,14 @@ impl AnyDataReader {
     pub fn close(&self) -> Result<(), Error> {
         close(&*self.0)
     }
+
+    /// The same as a future, which does not wait for a listener that runs on another thread.
+    ///
+    /// # Errors
+    /// See [`DataReader::close`](crate::DataReader::close).
+    pub async fn close_async(&self) -> Result<(), Error> {
+        close_async(&*self.0)
+    }
 }
 
 /// Whether there is a sample to take, or none is to come any more.
@@ -194,6 +208,11 @@ pub(super) fn has_data_or_end(state: &mut ReaderState) -> Option<Result<(), Erro
         return Some(Err(Error::AlreadyDeleted));
     }
     state.reader.cache().has_any(&Selector::ANY).then_some(Ok(()))
+}
+
+/// Deletes a reader, and waits for no listener.
+pub(super) fn close_async(reader: &dyn AnyReader) -> Result<(), Error> {
+    if reader.delete() { Ok(()) } else { Err(Error::AlreadyDeleted) }
 }
 
 /// Deletes a reader and waits until its listener has returned.

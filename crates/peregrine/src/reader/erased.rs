@@ -149,11 +149,12 @@ impl<T: TopicType> ReaderHook for Hook<T> {
         if statuses.contains(StatusMask::DATA_AVAILABLE)
             && let Some(listener) = on_readers
         {
-            listener.on_data_on_readers(reader.subscriber());
+            let method = || listener.on_data_on_readers(reader.subscriber());
+            reader.inner.core.gate.call_back(StatusMask::DATA_ON_READERS, method);
         }
         let is_notified = statuses.contains(StatusMask::NOTIFIED);
         if is_notified || statuses.contains(StatusMask::DATA_AVAILABLE) && on_readers.is_none() {
-            self.notify_data(&reader);
+            reader.inner.core.gate.call_back(StatusMask::DATA_AVAILABLE, || self.notify_data(&reader));
         }
         tell!(
             self, reader as AnyDataReader, statuses:

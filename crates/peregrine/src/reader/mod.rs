@@ -78,8 +78,11 @@ pub(crate) struct ReaderInner<T: TopicType> {
 /// A listener that blocks delays its own entity only: other entities wait for its thread for at most 50 ms, then
 /// another thread serves them. The exception is a write to a reader of the same process, which runs the listener of the
 /// reader before the write returns. If a call delays status changes of its reader for longer than a second, the call is
-/// counted (`listener_stalls`) and logged. A panic of a listener is counted (`listener_panics`) and logged, and the
-/// listener remains set.
+/// counted (`listener_stalls`) and logged.
+///
+/// A panic of a method is counted by the reader, writer or topic whose status has changed (`listener_panics`), also if
+/// the listener is that of a publisher, subscriber or participant. The panic is logged, the listener remains set, and
+/// the methods for other statuses that have changed are called.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataReaderListener<T: TopicType>: Send + Sync {
     /// The reader has unread samples. If their writer is in the same process, the call runs on the writing thread
@@ -289,7 +292,7 @@ impl<T: TopicType> DataReader<T> {
     /// # Errors
     /// See [`Self::close`].
     pub async fn close_async(&self) -> Result<(), Error> {
-        if self.inner.delete() { Ok(()) } else { Err(Error::AlreadyDeleted) }
+        any::close_async(&*self.inner)
     }
 
     /// The matched writers.

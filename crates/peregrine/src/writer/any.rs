@@ -215,6 +215,12 @@ impl AnyDataWriter {
         self.0.unregister_key(key, source_timestamp)
     }
 
+    /// The number of calls of the listeners of the writer that have panicked.
+    #[must_use]
+    pub fn listener_panics(&self) -> u64 {
+        self.0.core().gate.panics()
+    }
+
     /// The last reader of this topic that was found not to match, and why not.
     #[must_use]
     pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {

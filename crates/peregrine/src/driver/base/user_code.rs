@@ -58,6 +58,10 @@ thread_local! {
 
 /// See [`user_code_panics`].
 static PANICS: AtomicU64 = AtomicU64::new(0);
+/// See [`lost_log_events`].
+static EVENTS_LOST: AtomicU64 = AtomicU64::new(0);
+/// See [`leaked_values`].
+static VALUES_LEAKED: AtomicU64 = AtomicU64::new(0);
 
 /// Calls code of the application. The caller must hold no lock.
 #[inline]
@@ -85,7 +89,10 @@ pub(crate) fn run_under_lock<R>(name: &'static str, call: impl FnOnce() -> R, ot
     set_held(held() & !IS_IN_CALL | outer);
     let result = result.unwrap_or_else(|panic| {
         PANICS.fetch_add(1, Ordering::Relaxed);
-        UserCode::Log(Box::new(move || log_panic(panic, name))).run_unlocked();
+        // Apart from the event, which may be lost: the payload is a value of the application.
+        let text = panic_text(&*panic).to_owned();
+        UserCode::Log(Box::new(move || tracing::error!(panic = text, "{name}"))).run_unlocked();
+        UserCode::DropPayload(panic).run_unlocked();
         otherwise()
     });
     set_held(held() - 1);
@@ -100,6 +107,30 @@ pub fn user_code_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
 
+/// The number of log events of this process that were lost because too many waited for a thread that may emit events:
+/// usually behind a subscriber of `tracing` that blocks. A later event states the number as well.
+#[must_use]
+pub fn lost_log_events() -> u64 {
+    EVENTS_LOST.load(Ordering::Relaxed)
+}
+
+/// The number of shared values and wakers of this process that are never dropped, because more than 250,000 others wait
+/// behind destructors that block.
+#[must_use]
+pub fn leaked_values() -> u64 {
+    VALUES_LEAKED.load(Ordering::Relaxed)
+}
+
+#[cold]
+pub(crate) fn count_lost_events(count: u64) {
+    EVENTS_LOST.fetch_add(count, Ordering::Relaxed);
+}
+
+#[cold]
+pub(crate) fn count_leaked_values(count: u64) {
+    VALUES_LEAKED.fetch_add(count, Ordering::Relaxed);
+}
+
 /// Code of the application that runs when the thread holds no lock.
 pub(crate) enum UserCode {
     /// A waker of the driver itself: of a thread or of a condition. It is never deferred.
@@ -107,6 +138,8 @@ pub(crate) enum UserCode {
     Wake(Waker),
     DropWaker(Waker),
     DropValue(Arc<dyn Any + Send + Sync>),
+    /// The payload of a panic.
+    DropPayload(Box<dyn Any + Send>),
     Log(Box<dyn FnOnce() + Send>),
 }
 
@@ -140,9 +173,15 @@ impl UserCode {
             Self::WakeOwn(waker) | Self::Wake(waker) => run_counted(|| waker.wake(), "a waker has panicked"),
             Self::DropWaker(waker) => run_counted(|| drop(waker), "the destructor of a waker has panicked"),
             Self::DropValue(value) => run_counted(|| drop(value), "the destructor of a shared value has panicked"),
+            Self::DropPayload(panic) => run_counted(|| drop(panic), "the payload of a panic has panicked"),
             Self::Log(event) => run_counted(event, "the subscriber of an event has panicked"),
         }
     }
+}
+
+/// Wakes a task. The calling thread must be allowed to run user code.
+pub(crate) fn wake_by_ref(waker: &Waker) {
+    run_counted(|| waker.wake_by_ref(), "a waker has panicked");
 }
 
 /// Runs code of the application. A panic ends here; it is counted and logged.
@@ -173,6 +212,7 @@ fn emit_unlocked(event: impl FnOnce() + Send + 'static) {
         let waiting = EVENTS.with(Cell::get);
         if waiting >= EVENTS_MAX {
             LOST_EVENTS.with(|lost| lost.set(lost.get() + 1));
+            count_lost_events(1);
         } else {
             EVENTS.with(|events| events.set(waiting + 1));
             UserCode::Log(Box::new(event)).run_unlocked();
@@ -193,13 +233,17 @@ pub(crate) fn drop_user_value(value: Arc<dyn Any + Send + Sync>) {
 /// the subscriber.
 #[cold]
 pub(crate) fn log_panic(panic: Box<dyn Any + Send>, event: &str) {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let text = panic_text(&*panic);
     let _ = catch_unwind(AssertUnwindSafe(|| tracing::error!(panic = text, "{event}")));
     if catch_unwind(AssertUnwindSafe(|| drop(panic))).is_err() {
         let report = || tracing::error!("the payload of that panic has panicked when it was dropped");
         let _ = catch_unwind(AssertUnwindSafe(report));
     }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// Exists as long as the thread holds a lock. Must be dropped after the lock is released: the drop of the thread's last

@@ -188,6 +188,7 @@ impl Channels {
             self.writer.release(slot);
         } else {
             self.kept.push_back(RetainedChange { number, source_timestamp, slot });
+            debug_assert!(self.kept.len() <= most.max(1), "more retained samples than the history has room for");
         }
         state.has_retained = !self.kept.is_empty();
         Ok((number, spent))

@@ -155,6 +155,15 @@ impl DirtyEndpoints {
         self.answering.drain(..).for_each(|reader| reader.leave_answers(now));
     }
 
+    /// Queues the listeners of the readers that [`Self::notify`] has left behind user code that the calling thread runs
+    /// first. Returns their number.
+    pub(in crate::driver) fn queue_listeners(&mut self, now: Instant) -> usize {
+        self.round.advance();
+        let count = self.readers.len();
+        self.readers.drain(..).for_each(|reader| reader.queue_listener_and_acknowledge(now));
+        count
+    }
+
     /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
     pub(in crate::driver) fn run_listeners(&mut self, now: Instant) {
         self.round.advance();

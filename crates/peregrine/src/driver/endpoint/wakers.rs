@@ -273,6 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn number_of_waiters_bounds_the_list_however_often_they_are_woken_and_renewed() {
+        let mut wakers = Wakers::default();
+        let renew = |wakers: &mut Wakers, id| wakers.renew(id, NEWS.into(), Waker::noop().clone());
+        let waiters: Vec<u64> = (0..1_000).map(|_| renew(&mut wakers, None)).collect();
+        for _ in 0..3 {
+            waiters.iter().for_each(|id| assert_eq!(renew(&mut wakers, Some(*id)), *id));
+            wakers.wake(NEWS);
+        }
+        assert_eq!(wakers.len(), waiters.len());
+        waiters.iter().for_each(|id| wakers.remove(*id));
+        assert!(wakers.is_empty());
+    }
+
+    #[test]
     fn replaced_and_removed_wakers_are_dropped_without_the_lock() {
         let (state, locks) = locks();
         let id = StateGuard::lock(&state).renew(None, NEWS.into(), Waker::from(locks));

@@ -150,7 +150,7 @@ impl ListenerGate {
         lock(&self.exchange)
     }
 
-    /// The number of listener calls that have panicked.
+    /// The number of listener methods that have panicked.
     pub(crate) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
@@ -160,6 +160,15 @@ impl ListenerGate {
         self.watch.begin_call();
         if let Err(panic) = run_caught(|| listener(news)) {
             self.note_panic(panic, news);
+        }
+    }
+
+    /// Calls one method of the listener within a call of [`Self::run`]. A panic ends this method only, so that the
+    /// methods for the other statuses of the call still run: these statuses count as reported.
+    #[inline]
+    pub(crate) fn call_back(&self, status: StatusMask, method: impl FnOnce()) {
+        if let Err(panic) = run_caught(method) {
+            self.note_panic(panic, status);
         }
     }
 

@@ -170,6 +170,19 @@ mod tests {
     }
 
     #[test]
+    fn queue_holds_each_of_many_entities_once() {
+        let queue = ListenerQueue::default();
+        let entities: Vec<Arc<Entity>> = (0..1_000).map(|_| Arc::default()).collect();
+        for entity in entities.iter().cycle().take(3 * entities.len()) {
+            entity.gate.add(StatusMask::DATA_AVAILABLE);
+            if entity.gate.set_queued() {
+                queue.push(Arc::clone(entity) as _);
+            }
+        }
+        assert_eq!(queue.len(), entities.len());
+    }
+
+    #[test]
     fn closed_queue_drops_its_entities() {
         let queue = ListenerQueue::default();
         let entity: Arc<Entity> = Arc::default();

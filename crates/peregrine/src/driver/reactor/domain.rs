@@ -40,7 +40,7 @@ use crate::driver::base::user_code::{self, Deferring, log};
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::outbox;
 use crate::driver::host::Host;
-use crate::driver::host::listener_queue::{ListenerQueue, RunListener};
+use crate::driver::host::listener_queue::ListenerQueue;
 use crate::driver::net::incoming::Incoming;
 use crate::driver::net::network::Network;
 use crate::driver::net::open::{self, Opened};
@@ -84,7 +84,7 @@ pub(crate) struct Domain {
     /// The threads that run them.
     listener_threads: ListenerThreads,
     /// User code that threads have left which must not run any.
-    deferred: Arc<DeferredUserCode>,
+    deferred: DeferredUserCode,
     /// The next check for listeners that have waited too long.
     listeners_due: AtomicU64,
     me: Weak<Self>,
@@ -183,7 +183,7 @@ impl Domain {
             receivers: Mutex::new(Vec::new()),
             listeners: ListenerQueue::default(),
             listener_threads: ListenerThreads::default(),
-            deferred: Arc::default(),
+            deferred: DeferredUserCode::default(),
             listeners_due: AtomicU64::new(NEVER),
             me: Weak::clone(me),
             group_sockets: Mutex::new(Vec::new()),
@@ -398,9 +398,22 @@ impl Domain {
 
     /// Hands user code that the calling thread must not run to a thread that runs listeners.
     fn queue_deferred(&self) {
-        if user_code::has_deferred() && self.deferred.take_over() {
-            self.queue_listener(Arc::clone(&self.deferred) as Arc<dyn RunListener>);
+        if self.queue_deferred_for_this_thread() > 0 {
+            self.wake_for_listeners();
         }
+    }
+
+    /// Queues such code without waking a thread that runs listeners. If the code of one entry lasts too long, another
+    /// thread runs the rest. Returns the number of entries.
+    fn queue_deferred_for_this_thread(&self) -> usize {
+        let mut queued = 0;
+        if user_code::has_deferred() {
+            self.deferred.take_over(|entry| {
+                self.queue_behind_listener(entry);
+                queued += 1;
+            });
+        }
+        queued
     }
 
     /// Receives pending datagrams at a socket for discovery.

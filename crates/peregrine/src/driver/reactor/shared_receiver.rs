@@ -109,6 +109,13 @@ pub(in crate::driver) trait Process {
     /// Whether listeners have to run.
     fn has_listeners(&self, dirty: &Self::Dirty) -> bool;
 
+    /// If user code of the calling thread is deferred: queues that code, and listeners behind it, for
+    /// [`Self::run_queued`] on the same thread. Returns the number of queued calls. Under a [`Deferring`] guard.
+    fn queue_behind_deferred(&self, dirty: &mut Self::Dirty, now: Instant) -> usize;
+
+    /// Runs up to `most` queued calls.
+    fn run_queued(&self, most: usize);
+
     /// Runs listeners, or queues them if the calling thread must not run user code.
     fn run_listeners(&self, dirty: &mut Self::Dirty, now: Instant);
 
@@ -304,8 +311,10 @@ impl<D: Default> SharedReceiver<D> {
         if self.answers_due.is_due(now())
             && let Some(mut leading) = self.try_lead()
         {
+            let _busy = self.spare.begin_busy();
             leading.answer_for_all(by);
-            leading.give_up();
+            // The events of failed sends may have been deferred.
+            self.leave(leading, by, now());
         }
         if let Err(error) = self.followers.arm(self.answers_due.timer(), ANSWERS) {
             log(Level::ERROR, move || tracing::error!(%error, "acknowledgements wait for the next datagram"));
@@ -323,9 +332,15 @@ impl<D: Default> SharedReceiver<D> {
         self.ensure_spare_thread(by);
         // User code, and threads that it starts, have the usual scheduling.
         by.set_interrupts(true);
-        // Runs the wakers that were deferred meanwhile.
+        // Before any user code runs here, listeners behind a deferred waker, destructor or log event are in the queue:
+        // if that code blocks, another thread takes them.
+        let queued = by.queue_behind_deferred(&mut dirty, now);
         drop(no_user_code);
-        by.run_listeners(&mut dirty, now);
+        if queued > 0 {
+            by.run_queued(queued);
+        } else {
+            by.run_listeners(&mut dirty, now);
+        }
         // The memory is reused.
         if let Some(mut leading) = self.try_lead() {
             *leading.dirty() = dirty;

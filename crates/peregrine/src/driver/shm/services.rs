@@ -21,6 +21,10 @@ pub(in crate::driver) trait ShmHost: Host {
     /// Queues the listeners of readers that an application thread leaves, which leads.
     fn queue_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant);
 
+    /// If user code of the calling thread is deferred: queues that code, and the listeners of `dirty` behind it, for
+    /// [`Host::run_queued`] on the same thread. Returns the number of queued calls.
+    fn queue_behind_deferred(&self, dirty: &mut DirtyEndpoints, now: Instant) -> usize;
+
     /// Queues user code that has become due on the calling thread and that this thread must not run.
     fn queue_deferred_user_code(&self);
 

@@ -91,6 +91,17 @@ impl Domain {
         dirty.run_listeners(now);
     }
 
+    /// If user code of the calling thread is deferred: queues that code, and the listeners of `dirty` behind it, for
+    /// [`Host::run_queued`] on the same thread. Code that blocks then delays the calls behind it for as long as a
+    /// listener does, because the control thread has another thread take over. Returns the number of queued calls.
+    pub(super) fn queue_behind_deferred_of(&self, dirty: &mut DirtyEndpoints, now: Instant) -> usize {
+        debug_assert!(user_code::must_defer(), "user code would run in front of the queue");
+        if !user_code::has_deferred() {
+            return 0;
+        }
+        self.queue_deferred_for_this_thread() + dirty.queue_listeners(now)
+    }
+
     /// Processes datagrams with user data, and adds the endpoints concerned to `dirty`.
     pub(super) fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
         let now = now();
@@ -149,6 +160,15 @@ impl Process for Reception<'_> {
 
     fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {
         dirty.has_listeners() || user_code::has_deferred()
+    }
+
+    fn queue_behind_deferred(&self, dirty: &mut DirtyEndpoints, now: Instant) -> usize {
+        self.domain.queue_behind_deferred_of(dirty, now)
+    }
+
+    fn run_queued(&self, most: usize) {
+        let _not_io = outbox::mark_io_thread(false);
+        self.domain.run_queued(most);
     }
 
     fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {

@@ -56,6 +56,10 @@ impl ShmHost for Domain {
         self.run_listeners_of(dirty, now);
     }
 
+    fn queue_behind_deferred(&self, dirty: &mut DirtyEndpoints, now: Instant) -> usize {
+        self.queue_behind_deferred_of(dirty, now)
+    }
+
     fn queue_deferred_user_code(&self) {
         self.queue_deferred();
     }

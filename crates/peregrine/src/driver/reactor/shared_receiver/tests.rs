@@ -116,6 +116,12 @@ impl Process for Noted {
         !dirty.is_empty()
     }
 
+    fn queue_behind_deferred(&self, _: &mut Octets, _: Instant) -> usize {
+        0
+    }
+
+    fn run_queued(&self, _: usize) {}
+
     fn run_listeners(&self, dirty: &mut Octets, _: Instant) {
         if crate::driver::base::user_code::must_defer() {
             self.queued.lock().unwrap().append(dirty);

@@ -114,8 +114,15 @@ impl Incoming {
             // Tasks that were woken, too, run where the control thread sees how long they take.
             if dirty.has_listeners() || user_code::has_deferred() {
                 host.arm(self.relief.begin_listeners(at));
+                // Before any user code runs here, listeners behind a deferred waker, destructor or log event are in the
+                // queue: if that code blocks, another thread takes them.
+                let queued = host.queue_behind_deferred(&mut dirty, at);
                 drop(no_user_code);
-                dirty.run_listeners(at);
+                if queued > 0 {
+                    host.run_queued(queued);
+                } else {
+                    dirty.run_listeners(at);
+                }
                 if !self.relief.end_listeners(taker) {
                     return;
                 }

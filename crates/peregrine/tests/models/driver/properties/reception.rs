@@ -153,6 +153,12 @@ impl Process for Endpoints {
         self.effect == Effect::BlockingListener && !dirty.is_empty()
     }
 
+    fn queue_behind_deferred(&self, _: &mut Vec<u64>, _: Instant) -> usize {
+        0
+    }
+
+    fn run_queued(&self, _: usize) {}
+
     fn run_listeners(&self, dirty: &mut Vec<u64>, _: Instant) {
         if dirty.contains(&1) {
             self.await_processed(2);

@@ -1,0 +1,101 @@
+//! Wakers of tasks that wait for a thread that may run them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::task::Waker;
+
+use crate::driver::base::sync::lock_leaf;
+use crate::driver::base::user_code::{self, UserCode};
+use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
+use crate::driver::host::listener_queue::RunListener;
+use crate::status::StatusMask;
+
+/// The wakers that wait, and those that run.
+///
+/// Each task has one entry, which a task of the application that waits can use once: the number of tasks is the bound.
+/// A task that is woken again before its waker has run, or while the waker runs, is woken once more.
+#[derive(Default)]
+pub(super) struct DeferredWakers {
+    calls: Arc<Calls>,
+}
+
+type Calls = Mutex<HashMap<Task, Call>>;
+
+/// The identity of a task: two wakers with the same data and functions wake the same task ([`Waker::will_wake`]).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Task {
+    data: usize,
+    functions: usize,
+}
+
+struct Call {
+    /// `None` while the waker runs and the task was not woken again.
+    waiting: Option<Waker>,
+    entry: Arc<TaskWaker>,
+}
+
+/// An entry of the listener queue.
+pub(super) struct TaskWaker {
+    gate: ListenerGate,
+    task: Task,
+    calls: Weak<Calls>,
+}
+
+impl DeferredWakers {
+    /// Adds a waker. Returns the entry to put into the listener queue, if any, and a waker of the same task that the
+    /// new one replaces.
+    pub(super) fn add(&self, waker: Waker) -> (Option<Arc<TaskWaker>>, Option<Waker>) {
+        let task = Task::of(&waker);
+        let mut calls = lock_leaf(&self.calls);
+        let call = calls.entry(task).or_insert_with(|| {
+            let entry = TaskWaker { gate: ListenerGate::default(), task, calls: Arc::downgrade(&self.calls) };
+            Call { waiting: None, entry: Arc::new(entry) }
+        });
+        let replaced = call.waiting.replace(waker);
+        let must_queue = call.entry.gate.add(StatusMask::ALL) && call.entry.gate.set_queued();
+        (must_queue.then(|| Arc::clone(&call.entry)), replaced)
+    }
+
+    /// The wakers that wait.
+    pub(super) fn take_all(&self) -> Vec<Waker> {
+        let calls = std::mem::take(&mut *lock_leaf(&self.calls));
+        calls.into_values().filter_map(|call| call.waiting).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        lock_leaf(&self.calls).len()
+    }
+}
+
+impl Task {
+    fn of(waker: &Waker) -> Self {
+        Self { data: waker.data().addr(), functions: std::ptr::from_ref(waker.vtable()).addr() }
+    }
+}
+
+impl TaskWaker {
+    fn wake(&self) {
+        let Some(calls) = self.calls.upgrade() else { return };
+        let waker = lock_leaf(&calls).get_mut(&self.task).and_then(|call| call.waiting.take());
+        let Some(waker) = waker else { return };
+        // Until this clone is dropped, no other task has the same identity.
+        user_code::wake_by_ref(&waker);
+        let mut calls = lock_leaf(&calls);
+        if calls.get(&self.task).is_some_and(|call| call.waiting.is_none()) {
+            calls.remove(&self.task);
+        }
+        drop(calls);
+        UserCode::DropWaker(waker).run();
+    }
+}
+
+impl RunListener for TaskWaker {
+    fn gate(&self) -> &ListenerGate {
+        &self.gate
+    }
+
+    fn run_listener(&self) -> AfterRun {
+        self.gate.run(|_| self.wake())
+    }
+}

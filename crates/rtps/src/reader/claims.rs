@@ -67,7 +67,7 @@ impl WriterProxy {
             lost: self.lost_between_matches(),
             is_believed: true,
             is_start: true,
-            is_provisional: !is_own && self.kept.is_none() && Quirks::of(self.info.vendor).moves_start_by_heartbeat,
+            is_provisional: !is_own && !self.continues && Quirks::of(self.info.vendor).moves_start_by_heartbeat,
             is_by_sample: false,
             acknowledged_below: SequenceNumber::ZERO,
         });
@@ -75,7 +75,7 @@ impl WriterProxy {
 
     /// The samples that the writer wrote after the earlier match that the reader continues, and does not have any more.
     fn lost_between_matches(&self) -> u64 {
-        self.kept.get().map_or(0, |kept| self.next.distance_from(kept))
+        self.kept.get().filter(|_| self.continues).map_or(0, |kept| self.next.distance_from(kept))
     }
 
     /// A volatile reader starts at `number`, because that sample is the first of which a message arrives.
@@ -234,6 +234,7 @@ impl WriterProxy {
         if may_go_back && self.is_long_stale(now, number) {
             self.skip.clear();
             self.kept.clear();
+            self.continues = false;
             self.start(number);
             return true;
         }

@@ -228,8 +228,8 @@ impl Reader {
         self.next_slot = self.next_slot.wrapping_add(1);
         proxy.schedule_preemptive_acknack(now, self.asks_at_once());
         self.introductions.add(guid);
-        if let Some(next) = self.parked.take(guid) {
-            proxy.continue_at(next);
+        if let Some(place) = self.parked.take(guid) {
+            proxy.continue_at(place);
         }
         proxy.renew_liveliness(now);
         let index = self.writers.len();
@@ -246,6 +246,7 @@ impl Reader {
         if self.departs_later(writer) {
             return true;
         }
+        let place = self.place_of_ended_match(writer);
         let Some(index) = self.by_guid.remove(&writer) else { return false };
         self.introductions.remove(writer);
         self.awaited.forget(writer);
@@ -268,6 +269,7 @@ impl Reader {
         if proxy.alive {
             self.events.push_back(ReaderEvent::WriterNotAlive(writer));
         }
+        place.into_iter().for_each(|place| self.parked.put(writer, place));
         true
     }
 

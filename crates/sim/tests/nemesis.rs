@@ -23,9 +23,11 @@ const OPEN: [u64; 0] = [];
 const SLOW_LINK_SEEDS: u64 = 200;
 
 /// Worlds beyond [`SEEDS`] that broke a guarantee once, by the cause.
-const FOUND: [(&str, &[u64]); 2] = [
+const FOUND: [(&str, &[u64]); 4] = [
     ("a volatile reader does not keep its place after a forged change of the type", &[100_056]),
     ("the age of a sample that waited for an earlier one counts from its delivery", &[100_781]),
+    ("a volatile reader does not keep its place after a forged change of the DEADLINE", &[103_597]),
+    ("a reader goes back to a sample that Fast DDS counts as acknowledged", &[104_132]),
 ];
 
 /// The same of worlds that were drawn without LIFESPAN.

@@ -265,6 +265,10 @@ impl Reader {
             self.sealer.finish_message(out);
             open_to(reader, proxy, &self.sealer, out);
         }
+        let next = proxy.next;
+        if let Some(skip) = proxy.skip.as_mut().filter(|skip| skip.until == next) {
+            skip.acknowledged_below = skip.acknowledged_below.max(base);
+        }
         self.acknack_count = self.acknack_count.next();
         let acknack =
             AckNack { reader: reader.entity, writer: proxy.entity(), state, count: self.acknack_count, is_final: true };

@@ -53,6 +53,7 @@ impl WriterProxy {
             is_start: extended.is_some_and(|skip| skip.is_start),
             is_provisional: extended.is_some_and(|skip| skip.is_provisional),
             is_by_sample: false,
+            acknowledged_below: extended.map_or(SequenceNumber::ZERO, |skip| skip.acknowledged_below),
         });
     }
 
@@ -66,16 +67,16 @@ impl WriterProxy {
             lost: self.lost_between_matches(),
             is_believed: true,
             is_start: true,
-            is_provisional: !is_own && self.kept.is_none() && Quirks::of(self.info.vendor).moves_start_by_heartbeat,
+            is_provisional: !is_own && !self.continues && Quirks::of(self.info.vendor).moves_start_by_heartbeat,
             is_by_sample: false,
+            acknowledged_below: SequenceNumber::ZERO,
         });
     }
 
     /// The samples that the writer wrote after the earlier match that the reader continues, and does not have any more.
     fn lost_between_matches(&self) -> u64 {
-        self.kept
-            .get()
-            .map_or(0, |kept| self.next.distance_from(kept).saturating_sub(self.irrelevant_between(kept, self.next)))
+        let kept = self.kept.get().filter(|_| self.continues);
+        kept.map_or(0, |kept| self.next.distance_from(kept).saturating_sub(self.irrelevant_between(kept, self.next)))
     }
 
     /// A volatile reader starts at `number`, because that sample is the first of which a message arrives.
@@ -93,6 +94,7 @@ impl WriterProxy {
                 is_start: true,
                 is_provisional: false,
                 is_by_sample: false,
+                acknowledged_below: SequenceNumber::ZERO,
             });
         } else {
             self.pass_over_by_sample(number);
@@ -108,7 +110,7 @@ impl WriterProxy {
         let Some(skip) = self.skip.as_mut().filter(|skip| skip.is_provisional && skip.until == next) else { return };
         skip.is_provisional = !is_own;
         if first > next {
-            self.withdraw_skip();
+            self.withdraw_skip(SequenceNumber::ZERO);
         }
     }
 
@@ -123,6 +125,7 @@ impl WriterProxy {
             is_start: false,
             is_provisional: false,
             is_by_sample: true,
+            acknowledged_below: SequenceNumber::ZERO,
         });
     }
 
@@ -186,7 +189,10 @@ impl WriterProxy {
         // one ends when one of its samples arrives.
         let ends_before = last.next() < skip.until && (!skip.is_believed || skip.is_start);
         if skip.until == self.next && (ends_before || first < skip.first) {
-            self.withdraw_skip();
+            // A writer ignores an acknowledgement of numbers that it has not written.
+            let is_acknowledged = skip.acknowledged_below <= last.next() && !skip.is_start;
+            let acknowledged_below = if is_acknowledged { skip.acknowledged_below } else { SequenceNumber::ZERO };
+            self.withdraw_skip(self.lost_by_acknowledgement(acknowledged_below));
             return ClaimCheck::Withdrawn;
         }
         skip.is_believed = true;
@@ -194,8 +200,8 @@ impl WriterProxy {
     }
 
     /// Sample `number` has come, which should never have come again, or never at all. Says whether a claim was false,
-    /// so that the sample is wanted.
-    pub(super) fn withdraw_claim_against(&mut self, now: Instant, number: SequenceNumber) -> bool {
+    /// so that the sample is wanted. `is_whole`: a message has all of the sample.
+    pub(super) fn withdraw_claim_against(&mut self, now: Instant, number: SequenceNumber, is_whole: bool) -> bool {
         if number > SequenceNumber::LAST || self.is_confirmed(number) {
             return false;
         }
@@ -209,7 +215,15 @@ impl WriterProxy {
         let Some(skip) = self.skip.get().filter(|skip| (skip.from..skip.until).contains(&number)) else { return false };
         let is_last = skip.until == self.next;
         if is_last && !skip.is_start && !skip.is_by_sample {
-            self.withdraw_skip();
+            let acknowledged_below = self.lost_by_acknowledgement(skip.acknowledged_below);
+            if number < acknowledged_below && !is_whole {
+                return false;
+            }
+            self.withdraw_skip(acknowledged_below.min(number));
+            if number < acknowledged_below {
+                // The sample proves that the claim about itself is false, and the writer repeats none of the others.
+                self.mark_irrelevant(number.next(), acknowledged_below.previous());
+            }
             if !self.info.reliable {
                 self.next = number;
             }
@@ -221,6 +235,7 @@ impl WriterProxy {
         if may_go_back && self.is_long_stale(now, number) {
             self.skip.clear();
             self.kept.clear();
+            self.continues = false;
             self.start(number);
             return true;
         }
@@ -244,14 +259,26 @@ impl WriterProxy {
         is_passed && number < self.next && !self.is_confirmed(number)
     }
 
-    fn withdraw_skip(&mut self) {
+    /// Requests for numbers before this one are in vain if the reader has acknowledged everything before `below`.
+    fn lost_by_acknowledgement(&self, below: SequenceNumber) -> SequenceNumber {
+        if Quirks::of(self.info.vendor).repeats_acknowledged { SequenceNumber::ZERO } else { below }
+    }
+
+    /// Goes back to where the reader was before the last claim, but not before `from`.
+    fn withdraw_skip(&mut self, from: SequenceNumber) {
         let Some(skip) = self.skip.take() else { return };
         self.asked.clear();
         if skip.is_start {
             self.started = false;
         }
-        self.next = skip.from;
-        self.irrelevant.as_mut().into_iter().for_each(|irrelevant| irrelevant.forget_passed(skip.from));
+        self.next = skip.from.max(from);
+        let next = self.next;
+        if next > skip.from {
+            let lost = skip.lost.min(next.distance_from(skip.from));
+            // What remains is true as far as the writer is concerned.
+            self.skip.put(Skip { until: next, first: SequenceNumber::ZERO, lost, is_believed: true, ..skip });
+        }
+        self.irrelevant.as_mut().into_iter().for_each(|irrelevant| irrelevant.forget_passed(next));
         self.mark_confirmed();
     }
 

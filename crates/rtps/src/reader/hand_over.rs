@@ -30,7 +30,7 @@ impl Reader {
         }
         self.renew_liveliness(rx.now, index);
         self.start_at(rx, index, number);
-        if !self.is_wanted(rx.now, index, number, true) {
+        if !self.is_wanted(rx.now, index, number, true, true) {
             // If it came in a message and waits, it does not come again from now on.
             let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.out_of_order.get_mut(&number));
             waiting.into_iter().for_each(|sample| sample.is_handed_over = true);

@@ -228,8 +228,8 @@ impl Reader {
         self.next_slot = self.next_slot.wrapping_add(1);
         proxy.schedule_preemptive_acknack(now, self.asks_at_once());
         self.introductions.add(guid);
-        if let Some(next) = self.parked.take(guid) {
-            proxy.continue_at(next);
+        if let Some(place) = self.parked.take(guid) {
+            proxy.continue_at(place);
         }
         proxy.renew_liveliness(now);
         let index = self.writers.len();
@@ -246,6 +246,7 @@ impl Reader {
         if self.departs_later(writer) {
             return true;
         }
+        let place = self.place_of_ended_match(writer);
         let Some(index) = self.by_guid.remove(&writer) else { return false };
         self.introductions.remove(writer);
         self.awaited.forget(writer);
@@ -268,6 +269,7 @@ impl Reader {
         if proxy.alive {
             self.events.push_back(ReaderEvent::WriterNotAlive(writer));
         }
+        place.into_iter().for_each(|place| self.parked.put(writer, place));
         true
     }
 
@@ -290,7 +292,7 @@ impl Reader {
         let is_due = self.writers.get(index).is_some_and(|proxy| proxy.is_just_due(data.sequence_number));
         if !is_due {
             let is_for_us = !meta.is_filtered && !meta.is_directed && !self.is_too_long(data.payload.as_bytes().len());
-            if !self.is_wanted(rx.now, index, data.sequence_number, is_for_us) {
+            if !self.is_wanted(rx.now, index, data.sequence_number, is_for_us, true) {
                 return;
             }
         }
@@ -346,7 +348,7 @@ impl Reader {
         self.renew_liveliness(rx.now, index);
         let is_too_long = self.is_too_long(frag.sample_size as usize);
         let is_too_small = reassembly::is_too_small(frag);
-        if !self.is_wanted(rx.now, index, number, !is_too_long && !is_too_small) {
+        if !self.is_wanted(rx.now, index, number, !is_too_long && !is_too_small, false) {
             return;
         }
         if is_too_long {
@@ -509,8 +511,15 @@ impl Reader {
     }
 
     /// Whether a sample with this number is still of interest; determines where a volatile reader starts. The sample
-    /// proves wrong what the writer had claimed, if it `is_for_us`.
-    fn is_wanted(&mut self, now: Instant, index: usize, number: SequenceNumber, is_for_us: bool) -> bool {
+    /// proves wrong what the writer had claimed, if it `is_for_us`. `is_whole`: the message has all of the sample.
+    fn is_wanted(
+        &mut self,
+        now: Instant,
+        index: usize,
+        number: SequenceNumber,
+        is_for_us: bool,
+        is_whole: bool,
+    ) -> bool {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
         if !proxy.started && !proxy.awaits_start() && proxy.kept.get().is_none_or(|kept| kept <= number) {
             proxy.start_by_sample(number);
@@ -518,7 +527,7 @@ impl Reader {
         if !proxy.is_resolved(number) {
             return true;
         }
-        if is_for_us && proxy.withdraw_claim_against(now, number) {
+        if is_for_us && proxy.withdraw_claim_against(now, number, is_whole) {
             self.counters.claims_withdrawn += 1;
             return true;
         }

@@ -6,6 +6,7 @@ use crate::time::{Instant, Timestamp};
 use crate::vendor::Quirks;
 
 use super::Reader;
+use super::parked::Place;
 use super::proxy::WriterProxy;
 
 impl Reader {
@@ -13,10 +14,10 @@ impl Reader {
     /// [`Self::unmatch_writer`]. If it is matched again, the reader goes on where it was; but a writer that repeats
     /// its history to this reader may do so.
     pub fn park_writer(&mut self, now: Instant, wall: Timestamp, writer: Guid) -> bool {
-        let next = self.position_to_keep(writer);
+        let place = self.place_to_keep(writer);
         let is_known = self.unmatch_writer(now, wall, writer);
-        if let Some(next) = next.filter(|_| is_known) {
-            self.parked.put(writer, next);
+        if let Some(place) = place.filter(|_| is_known) {
+            self.parked.put(writer, place);
         }
         is_known
     }
@@ -26,27 +27,50 @@ impl Reader {
         if let Some(index) = self.find(writer)
             && let Some(proxy) = self.writers.get_mut(index)
         {
-            proxy.continue_at(next);
+            proxy.continue_at(Place { next, continues: true });
         }
     }
 
-    /// The number at which to continue with a writer after a later match, unless the writer repeats its history then.
-    pub(crate) fn position_to_keep(&mut self, writer: Guid) -> Option<SequenceNumber> {
+    /// Where to continue with a writer after a later match, unless the writer repeats its history then.
+    fn place_to_keep(&mut self, writer: Guid) -> Option<Place> {
         let index = self.find(writer)?;
         let proxy = self.writers.get(index)?;
         if !proxy.info.reliable {
             // Others can send recorded samples again, which are authentic as long as the writer has the same keys.
-            return (self.is_protected() && proxy.started).then_some(proxy.next);
+            return (self.is_protected() && proxy.started).then_some(Place { next: proxy.next, continues: true });
+        }
+        if !proxy.started {
+            // Nothing was heard at this match, so that the place of the one before stays.
+            return proxy.kept.get().map(|next| Place { next, continues: proxy.continues });
         }
         let repeats = proxy.gets_history && Quirks::of(proxy.info.vendor).repeats_acknowledged;
-        if repeats { None } else { self.acknowledged_below(writer) }
+        let next = || proxy.unreported_start().unwrap_or_else(|| proxy.acknowledges_below());
+        (!repeats).then(|| Place { next: next(), continues: true })
+    }
+
+    /// The place of a volatile reader at a writer that it leaves for good, as far as is known: if that was false, and
+    /// the writer does not know of it, its first HEARTBEAT announces what the reader has received.
+    pub(super) fn place_of_ended_match(&mut self, writer: Guid) -> Option<Place> {
+        if self.config.wants_history {
+            return None;
+        }
+        let index = self.find(writer)?;
+        let is_reliable = self.writers.get(index)?.info.reliable;
+        self.place_to_keep(writer).filter(|_| is_reliable).map(|place| Place { continues: false, ..place })
     }
 }
 
 impl WriterProxy {
+    /// The place of the earlier match, if the reader has passed over samples at its start, has delivered nothing since,
+    /// and has not reported them as lost.
+    fn unreported_start(&self) -> Option<SequenceNumber> {
+        let skip = self.skip.get().filter(|skip| skip.is_start && skip.until == self.next && skip.lost > 0)?;
+        Some(skip.from)
+    }
+
     /// Goes on at `next`, unless the writer was heard since it was matched. A volatile reader learns from the first
     /// HEARTBEAT whether that is possible.
-    pub(super) fn continue_at(&mut self, next: SequenceNumber) {
+    pub(super) fn continue_at(&mut self, Place { next, continues }: Place) {
         if self.next != SequenceNumber::FIRST || next <= self.next {
             return;
         }
@@ -55,6 +79,7 @@ impl WriterProxy {
             self.next_preemptive_acknack.clear();
         } else {
             self.kept.set(next);
+            self.continues = continues;
         }
     }
 
@@ -66,8 +91,10 @@ impl WriterProxy {
             // This is another incarnation of the writer, which has written less.
             Some(kept) if last.next() < kept => {
                 self.kept.clear();
+                self.continues = false;
                 self.start_without_kept(first, last)
             }
+            Some(kept) if !self.continues => self.start_without_kept(first, last).max(kept),
             Some(kept) if Quirks::of(self.info.vendor).repeats_acknowledged => self.first_wanted(first).max(kept),
             // The writer may leave a request for a sample from before the match unanswered.
             Some(kept) => self.first_wanted(last.next()).max(kept),
@@ -248,6 +275,52 @@ mod tests {
     }
 
     #[test]
+    fn match_that_ends_before_a_heartbeat_keeps_the_place() {
+        for vendor in [VendorId::PEREGRINE, VendorId::CYCLONE, VendorId::FAST_DDS] {
+            let mut reader = volatile_reader_again_with(vendor);
+            assert!(reader.park_writer(NOW, WALL, guid(1)));
+            assert!(reader.match_writer(NOW, matched(vendor)));
+            assert_eq!(asks_from_of(&mut reader, 2, 3, 5), 6, "{vendor:?}");
+        }
+    }
+
+    #[test]
+    fn match_that_ends_for_good_and_begins_again_repeats_no_sample_and_loses_none() {
+        for vendor in [VendorId::PEREGRINE, VendorId::CYCLONE, VendorId::FAST_DDS] {
+            let mut reader = reader(false);
+            assert!(reader.match_writer(NOW, matched(vendor)));
+            assert_eq!(asks_from_of(&mut reader, 1, 6, 5), 6);
+            for _ in 0..2 {
+                assert!(reader.unmatch_writer(NOW, WALL, guid(1)));
+                assert!(reader.match_writer(NOW, MatchedWriter { has_history: false, ..matched(vendor) }));
+            }
+            assert_eq!(asks_from_of(&mut reader, 2, 4, 8), 6, "{vendor:?}: the writer knows of no end");
+            let mut reader = volatile_reader_again_with(vendor);
+            assert!(reader.unmatch_writer(NOW, WALL, guid(1)));
+            assert!(reader.match_writer(NOW, MatchedWriter { has_history: false, ..matched(vendor) }));
+            assert_eq!(asks_from_of(&mut reader, 2, 8, 9), 8, "{vendor:?}");
+            assert_eq!(asks_from_of(&mut reader, 3, 8, 9), 8, "{vendor:?}");
+            assert_eq!(reader.counters().lost, 0, "{vendor:?}: the reader was not matched then");
+        }
+    }
+
+    #[test]
+    fn match_that_ends_before_its_losses_are_reported_keeps_the_place() {
+        let mut reader = volatile_reader_again_with(VendorId::PEREGRINE);
+        assert_eq!(asks_from_of(&mut reader, 2, 1_000, 1_001), 1_000, "a forged HEARTBEAT");
+        assert!(reader.park_writer(NOW, WALL, guid(1)));
+        assert!(reader.match_writer(NOW, matched(VendorId::PEREGRINE)));
+        assert_eq!(asks_from_of(&mut reader, 3, 4, 9), 6);
+        let mut reader = volatile_reader_again_with(VendorId::PEREGRINE);
+        assert_eq!(asks_from_of(&mut reader, 2, 8, 9), 8);
+        assert!(reader.park_writer(NOW, WALL, guid(1)));
+        assert!(reader.match_writer(NOW, matched(VendorId::PEREGRINE)));
+        assert_eq!(asks_from_of(&mut reader, 3, 8, 9), 8);
+        assert_eq!(asks_from_of(&mut reader, 4, 8, 9), 8);
+        assert_eq!(reader.counters().lost, 2);
+    }
+
+    #[test]
     fn new_volatile_reader_has_lost_nothing() {
         let mut reader = reader(false);
         assert!(reader.match_writer(NOW, matched(VendorId::PEREGRINE)));
@@ -268,9 +341,10 @@ mod tests {
     fn parked_writers_are_bounded_and_the_first_gives_way() {
         let mut parked = ParkedWriters::default();
         for key in 0..=PARKED_WRITERS_MAX as u32 {
-            parked.put(guid(key), SequenceNumber(2));
+            parked.put(guid(key), Place { next: SequenceNumber(2), continues: true });
         }
         assert_eq!(parked.len(), PARKED_WRITERS_MAX);
-        assert_eq!((parked.take(guid(0)), parked.take(guid(1))), (None, Some(SequenceNumber(2))));
+        let taken = [0, 1].map(|key| parked.take(guid(key)).map(|place| place.next));
+        assert_eq!(taken, [None, Some(SequenceNumber(2))]);
     }
 }

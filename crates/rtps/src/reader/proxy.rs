@@ -87,6 +87,8 @@ pub(super) struct WriterProxy {
     pub(super) started: bool,
     /// Of a volatile reader: everything before was received at an earlier match.
     pub(super) kept: Compact<SequenceNumber>,
+    /// Whether the reader needs what was written since it had received everything before `kept`.
+    pub(super) continues: bool,
     /// Of a volatile reader: samples before may be older than the reader, although the writer announces them.
     pub(super) start_until: SequenceNumber,
     /// The first number that the writer hands over, as long as an earlier sample waits for room.
@@ -189,6 +191,7 @@ impl WriterProxy {
             gets_history: wants_history && info.has_history,
             started: wants_history && info.has_history,
             kept: Compact::NONE,
+            continues: false,
             start_until: SequenceNumber::ZERO,
             handed_from: Compact::NONE,
             destination: destination_of(&info),
@@ -235,7 +238,7 @@ impl WriterProxy {
     /// Whether the writer's first HEARTBEAT will state exactly where a volatile reader starts, so that the reader waits
     /// for it.
     pub(super) fn awaits_start(&self) -> bool {
-        let continues = self.kept.is_some() && Quirks::of(self.info.vendor).repeats_acknowledged;
+        let continues = self.continues && Quirks::of(self.info.vendor).repeats_acknowledged;
         !self.started && self.info.reliable && (continues || self.volatile_start() != VolatileStart::AfterAnnounced)
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Skip {
     pub(super) is_provisional: bool,
     /// A sample has shown it, of a writer that does not repair.
     pub(super) is_by_sample: bool,
+    /// The reader has acknowledged everything before since.
+    pub(super) acknowledged_below: SequenceNumber,
 }
 
 /// Samples in a row with ascending numbers that the reader has passed over.

@@ -12,10 +12,14 @@ struct Listener {
 
 impl Listener {
     fn new(config: ReaderConfig) -> Self {
+        Self::of(config, VendorId::PEREGRINE)
+    }
+
+    fn of(config: ReaderConfig, vendor: VendorId) -> Self {
         let now = Instant(1_000_000_000);
         let has_history = config.wants_history;
         let mut reader = Reader::new(config);
-        assert!(reader.match_writer(now, MatchedWriter { has_history, ..matched_writer(writer_guid()) }));
+        assert!(reader.match_writer(now, MatchedWriter { has_history, vendor, ..matched_writer(writer_guid()) }));
         Self { reader, now, count: 0 }
     }
 
@@ -105,6 +109,43 @@ fn sample_in_a_gap_proves_the_gap_wrong() {
     listener.heartbeat(1, 3);
     assert_eq!(listener.acknowledges(), (4, vec![]));
     assert_eq!((listener.lost(), listener.reader.counters().claims_withdrawn), (0, 1));
+}
+
+/// Number 1 is delivered, a forged GAP excludes 2 to 4, and 2 is lost and announced.
+fn after_a_gap_that_was_acknowledged_in_part(vendor: VendorId) -> Listener {
+    let mut listener = Listener::of(ReaderConfig { wants_history: true, ..reliable() }, vendor);
+    listener.data(1);
+    listener.gap(2, 5);
+    listener.heartbeat(1, 2);
+    assert_eq!(listener.acknowledges(), (3, vec![]));
+    listener
+}
+
+#[test]
+fn reader_does_not_go_back_to_what_its_writer_counts_as_acknowledged_and_does_not_repeat() {
+    let mut listener = after_a_gap_that_was_acknowledged_in_part(VendorId::FAST_DDS);
+    listener.data(4);
+    listener.heartbeat(1, 4);
+    assert_eq!(listener.acknowledges(), (3, vec![3]), "2 would never come");
+    listener.data(3);
+    listener.data(5);
+    assert_eq!(listener.taken(), [1, 3, 4, 5]);
+    let mut listener = after_a_gap_that_was_acknowledged_in_part(VendorId::CYCLONE);
+    listener.data(4);
+    listener.heartbeat(1, 4);
+    assert_eq!(listener.acknowledges(), (2, vec![2, 3]));
+}
+
+#[test]
+fn late_sample_that_was_acknowledged_because_of_a_false_gap_is_delivered() {
+    let mut listener = after_a_gap_that_was_acknowledged_in_part(VendorId::FAST_DDS);
+    listener.heartbeat(1, 3);
+    assert_eq!(listener.acknowledges(), (4, vec![]));
+    listener.data(2);
+    listener.data(4);
+    assert_eq!(listener.taken(), [1, 2, 4], "3 was acknowledged, too, and does not come");
+    listener.heartbeat(1, 4);
+    assert_eq!(listener.acknowledges(), (5, vec![]));
 }
 
 #[test]

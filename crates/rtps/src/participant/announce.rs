@@ -81,7 +81,8 @@ impl Participant {
         self.data().emit_for_handshake(out);
     }
 
-    /// What handshakes have to contain from now on, if the announcement has changed since the last call.
+    /// The participant data that handshakes have to contain from now on, if the announcement has changed since the last
+    /// call.
     pub fn take_changed_handshake_data(&mut self) -> Option<Vec<u8>> {
         core::mem::take(&mut self.has_changed_handshake_data).then(|| {
             let mut out = Vec::new();

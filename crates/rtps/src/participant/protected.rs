@@ -87,8 +87,8 @@ impl Participant {
         concerns_discovery || is_reported
     }
 
-    /// Whether an authenticated participant sends input for this endpoint without protection, as its signed vendor does.
-    /// Such input may be forged: it can hide or invent endpoints, but has no keys for them.
+    /// Whether an authenticated participant sends input for this endpoint without protection, as its signed vendor
+    /// does. Such input may be forged: it can hide or invent endpoints, but has no keys for them.
     pub(super) fn is_known_to_be_in_clear(&self, endpoint: EntityId, from: GuidPrefix) -> bool {
         let is_plain_discovery = matches!(
             endpoint,

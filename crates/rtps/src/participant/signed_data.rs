@@ -16,7 +16,7 @@ const NO_LINK: Source = Source::Datagram(SocketAddr::new(core::net::IpAddr::V4(I
 
 impl Participant {
     /// A handshake with a participant is complete: what it has signed counts as an announcement of it. Without effect
-    /// if that is what is known of it. What it has signed wrongly is counted, and changes nothing.
+    /// if that is what is known of it. Malformed signed data is counted, and changes nothing.
     pub(super) fn take_signed_data(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let Some(octets) = self.config.gate.as_deref().and_then(|gate| gate.signed_data(prefix)) else { return };
         let Some(remote) = self.remotes.get(&prefix) else { return };

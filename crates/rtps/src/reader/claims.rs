@@ -275,7 +275,7 @@ impl WriterProxy {
         let next = self.next;
         if next > skip.from {
             let lost = skip.lost.min(next.distance_from(skip.from));
-            // What remains is true as far as the writer is concerned.
+            // The rest is true as far as the writer is concerned.
             self.skip.put(Skip { until: next, first: SequenceNumber::ZERO, lost, is_believed: true, ..skip });
         }
         self.irrelevant.as_mut().into_iter().for_each(|irrelevant| irrelevant.forget_passed(next));

@@ -118,7 +118,7 @@ pub(super) struct Candidate {
     pub(super) digest: Hash,
     pub(super) transcript: Transcript,
     pub(super) credential: Arc<PeerCredential>,
-    /// What this participant states in the reply and in its repetitions.
+    /// The statements of this participant in the reply and in its repetitions.
     pub(super) local: SharedLocal,
     /// How the peer names the algorithm of the agreement.
     pub(super) agreement_algorithm: Vec<u8>,

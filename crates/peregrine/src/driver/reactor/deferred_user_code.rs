@@ -85,7 +85,7 @@ impl DeferredUserCode {
         if leaked > 0 {
             user_code::count_leaked_values(leaked);
             log(Level::ERROR, move || {
-                tracing::error!(leaked, "values are leaked: destructors that block hold up others")
+                tracing::error!(leaked, "values are leaked: destructors that block hold up others");
             });
         }
     }

@@ -57,7 +57,7 @@ pub(super) struct TestGate {
     /// For participants without an answer of their own.
     others: Admission,
     answers: Mutex<BTreeMap<GuidPrefix, Admission>>,
-    /// What participants have signed in their handshakes.
+    /// The data that participants have signed in their handshakes.
     pub(super) signed: Mutex<BTreeMap<GuidPrefix, Vec<u8>>>,
     /// The source of the last announcement of each participant.
     pub(super) sources: Mutex<BTreeMap<GuidPrefix, Option<Source>>>,
@@ -290,7 +290,7 @@ impl Secured {
         self.run(Span::from_secs(1));
     }
 
-    /// What a peer announces, with a change, is what it has signed for a host.
+    /// The announcement of a peer, with a change, is the data that it has signed for a host.
     pub(super) fn sign(&mut self, host: u32, peer: u32, change: impl FnOnce(&mut ParticipantData)) {
         let mut data = self.domain.at(peer).data();
         data.vendor = self.domain.vendors.get(&peer).copied().unwrap_or(data.vendor);

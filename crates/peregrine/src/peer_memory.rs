@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
+use peregrine_rtps::limits::{DISCOVERY_BYTES_MAX, DISCOVERY_BYTES_OF_ADDRESSES};
 use peregrine_rtps::memory_account::{MemoryAccount, PeerAccounts};
 
 /// The limit of a process on a machine that does not report its memory.
@@ -31,7 +32,8 @@ pub struct PeerMemory {
     pub cached_samples: usize,
     /// Samples of which fragments, or earlier samples, are missing.
     pub incomplete_samples: usize,
-    /// Discovery data.
+    /// Discovery data: at most [`Self::limit_of_discovery`], then a part of [`Self::discovery_of_addresses`] for each
+    /// source address, and 128 KiB for each remote participant.
     pub discovery: usize,
     /// Messages with keys of DDS Security.
     pub keys: usize,
@@ -62,6 +64,20 @@ impl PeerMemory {
     pub const fn total(&self) -> usize {
         let samples = self.cached_samples.saturating_add(self.incomplete_samples);
         samples.saturating_add(self.discovery).saturating_add(self.keys)
+    }
+
+    /// The bytes of discovery data that all remote participants together may occupy: 64 MiB. Endpoints without room are
+    /// not known until there is room, and counted.
+    #[must_use]
+    pub const fn limit_of_discovery() -> usize {
+        DISCOVERY_BYTES_MAX
+    }
+
+    /// The bytes of discovery data beyond that limit of which each source address has a part, so that others cannot
+    /// keep its participants out: 32 MiB, divided by the number of addresses.
+    #[must_use]
+    pub const fn discovery_of_addresses() -> usize {
+        DISCOVERY_BYTES_OF_ADDRESSES
     }
 
     /// The [most](Self::process_limit) that all participants of this process hold.

@@ -95,10 +95,12 @@ fn memory_limits() -> String {
     let mebibytes = |bytes: usize| bytes >> 20;
     format!(
         "Memory that peers make a process hold at most: {} MiB on this machine, {} MiB for each participant, {} MiB for \
-         the samples of each reader.\n\n",
+         the samples of each reader. Discovery data: {} MiB, then {} MiB divided between source addresses.\n\n",
         mebibytes(PeerMemory::limit_of_process()),
         mebibytes(config.max_peer_bytes),
         mebibytes(config.max_cached_bytes_per_reader),
+        mebibytes(PeerMemory::limit_of_discovery()),
+        mebibytes(PeerMemory::discovery_of_addresses()),
     )
 }
 

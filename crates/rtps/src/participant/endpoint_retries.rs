@@ -58,6 +58,7 @@ impl Participant {
             topic.reader.ask_for_heartbeat(writer);
         }
         refused.attempts = refused.attempts.saturating_add(1);
+        refused.retried_at = Some(now);
         refused.look_at = refused.look_at.filter(|_| !postponed.is_empty());
         refused.by_writer = postponed;
     }

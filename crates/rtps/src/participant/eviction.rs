@@ -5,7 +5,6 @@
 //! strangers keep no newcomer out, however many addresses they have and endpoints they announce.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 
 use super::Participant;
 use super::event::LostReason;
@@ -56,9 +55,9 @@ impl Participant {
     }
 
     /// The participant that gives way to a newcomer from this origin. An origin with at least two unproved participants
-    /// more than that of the newcomer loses one. Otherwise an origin with more than its fair part of the proved ones
-    /// does, which makes room for the unproved ones of further origins. If there is none, an unproved one of the same
-    /// origin gives way, then a silent one, then any unproved one.
+    /// more than that of the newcomer loses one, and otherwise the newcomer's own origin. If that has none, the origin
+    /// with most proved participants does, if these are more than its fair part: that makes room for the unproved ones
+    /// of further origins. Otherwise any unproved one gives way, and last one that was silent for long.
     fn victim(&self, now: Instant, newcomer: Origin) -> Option<GuidPrefix> {
         let unproved = |origin| self.places.unproved.get(&origin).copied().unwrap_or(0);
         let (own, most) = (unproved(newcomer), self.places.unproved.values().max().copied().unwrap_or(0));
@@ -66,10 +65,10 @@ impl Participant {
         if most > own.saturating_add(1) {
             return crowding();
         }
-        self.proved_victim(newcomer)
-            .or_else(|| self.first_unproved(|origin| origin == newcomer))
-            .or_else(|| self.silent_victim(now))
+        self.first_unproved(|origin| origin == newcomer)
+            .or_else(|| self.proved_victim(newcomer))
             .or_else(crowding)
+            .or_else(|| self.silent_victim(now))
     }
 
     /// The unproved participant of these origins that was found first: the others may prove themselves yet.
@@ -78,20 +77,18 @@ impl Participant {
         unproved.min_by_key(|r| r.found_at).map(|r| r.data.prefix)
     }
 
-    /// The proved participant that was found last at an origin with more of them than its fair part, and at least two
-    /// more than the origin of the newcomer has. An authenticated one gives way after all others.
+    /// The participant that was found last of those that have proved themselves at the origin with most of them, if
+    /// these are more than a fair part, and at least two more than the origin of the newcomer has. The places are
+    /// divided among the origins with such participants and that of the newcomer: strangers that have proved nothing
+    /// make no part smaller. Authenticated participants do not give way.
     fn proved_victim(&self, newcomer: Origin) -> Option<GuidPrefix> {
-        let is_new = !self.places.all.contains_key(&newcomer);
-        let origins = self.places.all.len().saturating_add(usize::from(is_new));
-        let fair_part = PARTICIPANTS_MAX.checked_div(origins)?;
-        let bound = fair_part.max(self.places.proved(newcomer).saturating_add(1));
-        let crowded: BTreeSet<Origin> =
-            self.places.all.keys().copied().filter(|origin| self.places.proved(*origin) > bound).collect();
-        if crowded.is_empty() {
-            return None;
-        }
-        let proved = self.remotes.values().filter(|r| r.is_proved && crowded.contains(&r.origin));
-        proved.max_by_key(|r| (!r.is_authenticated(), r.found_at)).map(|r| r.data.prefix)
+        let proved = |origin: Origin| self.places.proved(origin);
+        let with_proved = self.places.all.keys().filter(|origin| **origin != newcomer && proved(**origin) > 0).count();
+        let fair_part = PARTICIPANTS_MAX / with_proved.saturating_add(1);
+        let bound = fair_part.max(proved(newcomer).saturating_add(1));
+        let may_go = |r: &&RemoteParticipant| r.is_proved && !r.is_authenticated() && proved(r.origin) > bound;
+        let candidates = self.remotes.values().map(Box::as_ref).filter(may_go);
+        candidates.max_by_key(|r| (proved(r.origin), r.found_at)).map(|r| r.data.prefix)
     }
 
     /// The participant that was silent for longest, if that was long.

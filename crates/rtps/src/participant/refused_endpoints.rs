@@ -17,6 +17,8 @@ pub(super) struct RefusedEndpoints {
     pub(super) look_at: Option<Instant>,
     /// How often they were received again.
     pub(super) attempts: u32,
+    /// When they were requested last.
+    pub(super) retried_at: Option<Instant>,
 }
 
 /// The refused announcements of one built-in writer.
@@ -40,6 +42,11 @@ impl Refused {
 
 impl RefusedEndpoints {
     pub(super) fn note(&mut self, now: Instant, writer: EntityId, number: SequenceNumber, bytes: usize) {
+        let last_pause = REFUSED_INTERVAL.times(1 << self.attempts.min(REFUSED_DOUBLINGS));
+        if self.by_writer.is_empty() && self.retried_at.is_some_and(|at| now.since(at) > last_pause.times(2)) {
+            // The last attempt was a success.
+            self.attempts = 0;
+        }
         self.least_bytes = if self.by_writer.is_empty() { bytes } else { self.least_bytes.min(bytes) };
         self.by_writer.entry(writer).or_default().note(number);
         self.look_at.get_or_insert(now + REFUSED_INTERVAL.times(1 << self.attempts.min(REFUSED_DOUBLINGS)));

@@ -38,8 +38,11 @@ impl AwaitedSamples {
         let awaited = self.by_writer.entry(guid).or_insert(new);
         if awaited.number != number {
             *awaited = new;
-        } else if awaited.fragments != fragments {
+        } else if fragments > awaited.fragments {
             *awaited = Awaited { is_reported: awaited.is_reported, ..new };
+        } else {
+            // A reassembly that was dropped for lack of memory begins anew, which is no progress.
+            awaited.fragments = fragments;
         }
         let is_due = !awaited.is_reported && now.since(awaited.since) >= MISSING_REPORTED_AFTER;
         awaited.is_reported |= is_due;

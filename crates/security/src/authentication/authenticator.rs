@@ -141,10 +141,16 @@ impl Authenticator {
         Arc::clone(&self.local)
     }
 
-    /// Handshakes that begin from now on contain this announcement. One that does not fit into a message has no effect.
+    /// Handshakes contain this announcement from now on, and handshakes under way with peers that are not authenticated
+    /// begin anew: a peer would take over the former addresses for good. An announcement that does not fit into a
+    /// message has no effect.
     pub fn set_participant_data(&mut self, participant_data: Vec<u8>) {
-        if let Ok(local) = self.local.with_participant_data(participant_data) {
-            self.local = Arc::new(local);
+        let Ok(local) = self.local.with_participant_data(participant_data) else { return };
+        self.local = Arc::new(local);
+        let half_open = self.pairs.iter().filter(|(_, pair)| pair.is_half_open()).map(|(peer, _)| *peer);
+        for peer in half_open.collect::<Vec<_>>() {
+            self.end_attempt(peer);
+            self.set_timer(peer);
         }
     }
 

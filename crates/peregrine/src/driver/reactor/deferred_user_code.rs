@@ -13,7 +13,7 @@ mod lane;
 mod wakers;
 
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tracing::Level;
@@ -42,6 +42,8 @@ pub(super) struct DeferredUserCode {
     /// Events that had no place, since the last event that states their number.
     events_lost: AtomicU64,
     values: Mutex<Vec<Arc<Lane>>>,
+    /// The first leaked values were logged; a counter states the number.
+    is_leak_logged: AtomicBool,
     /// Reused, so that a steady state allocates nothing.
     taken: Mutex<Vec<UserCode>>,
 }
@@ -84,9 +86,12 @@ impl DeferredUserCode {
         }
         if leaked > 0 {
             user_code::count_leaked_values(leaked);
-            log(Level::ERROR, move || {
-                tracing::error!(leaked, "values are leaked: destructors that block hold up others");
-            });
+            // An event of the log each time would be deferred in turn.
+            if !self.is_leak_logged.swap(true, Ordering::Relaxed) {
+                log(Level::ERROR, move || {
+                    tracing::error!(leaked, "values are leaked: destructors that block hold up others");
+                });
+            }
         }
     }
 

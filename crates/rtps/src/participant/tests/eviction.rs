@@ -56,6 +56,8 @@ fn silent_matched_participant_is_evicted_when_all_places_are_taken() {
     announce(&mut domain, 1000);
     domain.now = domain.now + EVICTION_MIN_SILENCE.divided_by(2);
     announce(&mut domain, 9);
+    // An unproved one would give way to the next one of its address.
+    domain.at(1).note_proved(prefix(9));
     announce(&mut domain, 10);
     assert!(domain.knows(1, 9) && domain.knows(1, 10) && domain.knows(1, 1000));
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_MAX);
@@ -129,6 +131,24 @@ fn strangers_at_an_address_each_do_not_keep_a_newcomer_out() {
     assert!(domain.knows(1, 9), "the newcomer is kept out");
     let first = (1000..1101).map(|host| (prefix(host), LostReason::Evicted)).collect::<Vec<_>>();
     assert_eq!(lost(&domain.events(1)), first);
+}
+
+#[test]
+fn strangers_at_an_address_each_take_no_place_of_matched_participants_at_one_address() {
+    let mut domain = Domain::of(&[1]);
+    let matched = 2..22;
+    for host in matched.clone() {
+        domain.hear_from(1, address(66, 7410), &announcement(config(host), Some(prefix(1))));
+        domain.at(1).note_proved(prefix(host));
+    }
+    for host in 1000..1000 + PARTICIPANTS_MAX as u32 + 100 {
+        let source = SocketAddr::from((host.to_be_bytes(), 7410));
+        let stranger = ParticipantConfig { lease: Span::INFINITE, ..config(host) };
+        domain.hear_from(1, source, &announcement(stranger, Some(prefix(1))));
+        domain.now = domain.now + Span(1);
+    }
+    assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_MAX);
+    assert!(matched.clone().all(|host| domain.knows(1, host)), "strangers make the part of an address smaller");
 }
 
 /// A stranger at an address announces itself, naming host 1, and then a writer of this topic.
@@ -211,7 +231,7 @@ fn strangers_that_match_at_ten_addresses_do_not_keep_a_newcomer_out() {
 }
 
 #[test]
-fn authenticated_participant_gives_way_after_all_others() {
+fn authenticated_participant_does_not_give_way() {
     let mut domain = Domain::of(&[1]);
     for host in 1000..1000 + PARTICIPANTS_MAX as u32 {
         domain.hear_from(1, address(host % 2, 7410), &flooder(host));
@@ -223,7 +243,7 @@ fn authenticated_participant_gives_way_after_all_others() {
     domain.at(1).remotes.get_mut(&last).unwrap().security = Some(Box::new(authenticated));
     domain.events(1);
     domain.hear(1, &flooder(9));
-    // The addresses 0 and 1 have more than a third of the places each.
+    // The addresses 0 and 1 have more than a third of the places each, and the same number of participants.
     let before_last = prefix(1000 + PARTICIPANTS_MAX as u32 - 2);
     assert_eq!(lost(&domain.events(1)), [(before_last, LostReason::Evicted)]);
 }

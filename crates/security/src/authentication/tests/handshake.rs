@@ -45,12 +45,14 @@ fn changed_data(prefix: GuidPrefix) -> Vec<u8> {
 }
 
 #[test]
-fn announcement_that_changes_during_a_handshake_does_not_disturb_it() {
+fn announcement_that_changes_during_a_handshake_is_the_signed_one() {
+    let mut was_open = 0;
     for seed in 0..100 {
         let mut world = World::pair(seed, BAD);
         world.announce(0, 100);
         world.announce(1, 100);
         world.run_for(Span::from_millis(seed * 7));
+        let is_open = [0, 1].map(|n| world.nodes[n].authenticator.is_half_open(PAIR[1 - n].prefix));
         for (node, owner) in world.nodes.iter_mut().zip(PAIR.iter()) {
             node.authenticator.set_participant_data(changed_data(owner.prefix));
         }
@@ -62,7 +64,19 @@ fn announcement_that_changes_during_a_handshake_does_not_disturb_it() {
             assert!(rounds < 300, "seed {seed}: {:?} {:?}", world.nodes[0].events, world.nodes[1].events);
         }
         assert!(world.refusals(0).is_empty() && world.refusals(1).is_empty(), "seed {seed}");
+        // A peer that was not authenticated at the change signs the present announcement.
+        if is_open == [true; 2] {
+            was_open += 1;
+            for (node, other) in world.nodes.iter().zip(PAIR.iter().rev()) {
+                let last = node.events.iter().rev().find_map(|event| match event {
+                    Event::Authenticated(peer) => Some(peer.credential.participant_data().to_vec()),
+                    _ => None,
+                });
+                assert_eq!(last, Some(changed_data(other.prefix)), "seed {seed}");
+            }
+        }
     }
+    assert!(was_open > 10, "{was_open} handshakes were under way");
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl ReaderProxy {
 
     /// New samples for it do not go with those for others from now on. The rest of what it has not acknowledged is sent
     /// again; what an acknowledgement was withdrawn for is repaired.
-    fn separate(&mut self, sent_below: SequenceNumber) {
+    pub(super) fn separate(&mut self, sent_below: SequenceNumber) {
         self.apart.put(Apart::new(self.acknowledged_below.max(self.paid_below), sent_below));
     }
 

@@ -8,6 +8,7 @@ use crate::wire::{AckNack, InfoDestination, NackFrag, Submessage, Submessages};
 use std::vec;
 use std::vec::Vec;
 
+mod apart;
 mod bounds;
 mod cache;
 mod cork;

@@ -123,6 +123,12 @@ fn reader_behind_a_slow_link_does_not_delay_others_and_gets_what_its_link_carrie
         assert_eq!(counters.readers_sent_apart, 1);
         let carried = bytes_per_second as usize * seconds / (bytes + 84);
         let got = flow.taken[1].len() as f64 / carried as f64;
+        println!(
+            "{bytes_per_second} bytes/s: {} samples at the slow reader, {} at the fast one, which lacked {} at most",
+            flow.taken[1].len(),
+            flow.taken[0].len(),
+            flow.longest_lag
+        );
         assert!(got >= share, "{bytes_per_second} bytes/s: the slow reader got {got:.2} of what its link carries");
     }
 }

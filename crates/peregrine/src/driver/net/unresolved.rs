@@ -4,7 +4,7 @@
 //! All destinations share the socket of the domain: one absent host would fill the buffer, and no thread could send to
 //! any host. When a send buffer is half full, the sending thread therefore reads the kernel's table of neighbours. If
 //! some are unresolved, messages for them continue to use that socket and do not wait for room; all other messages
-//! leave by a new socket, until every neighbour is resolved or forgotten.
+//! leave by a new socket, until no message goes to an unresolved host any more.
 //!
 //! Nothing is sent to an unresolved host on a link that is down. The kernel would look for the host once per second,
 //! and the first message after the return of the link would wait for the next attempt.

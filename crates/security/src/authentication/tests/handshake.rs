@@ -44,6 +44,18 @@ fn changed_data(prefix: GuidPrefix) -> Vec<u8> {
     data
 }
 
+/// Runs a pair until both nodes are authenticated with the same session, within 30 s and without a refusal.
+fn run_until_both_agree(world: &mut World, seed: u64) {
+    let mut rounds = 0;
+    while !world.agrees(0, 1) {
+        world.run_for(Span::from_millis(100));
+        world.exchange_authentic();
+        rounds += 1;
+        assert!(rounds < 300, "seed {seed}: {:?} {:?}", world.nodes[0].events, world.nodes[1].events);
+    }
+    assert!(world.refusals(0).is_empty() && world.refusals(1).is_empty(), "seed {seed}");
+}
+
 #[test]
 fn announcement_that_changes_during_a_handshake_is_the_signed_one() {
     let mut was_open = 0;
@@ -56,14 +68,7 @@ fn announcement_that_changes_during_a_handshake_is_the_signed_one() {
         for (node, owner) in world.nodes.iter_mut().zip(PAIR.iter()) {
             node.authenticator.set_participant_data(changed_data(owner.prefix));
         }
-        let mut rounds = 0;
-        while !world.agrees(0, 1) {
-            world.run_for(Span::from_millis(100));
-            world.exchange_authentic();
-            rounds += 1;
-            assert!(rounds < 300, "seed {seed}: {:?} {:?}", world.nodes[0].events, world.nodes[1].events);
-        }
-        assert!(world.refusals(0).is_empty() && world.refusals(1).is_empty(), "seed {seed}");
+        run_until_both_agree(&mut world, seed);
         // A peer that was not authenticated at the change signs the present announcement.
         if is_open == [true; 2] {
             was_open += 1;
@@ -135,14 +140,7 @@ fn handshakes_over_bad_links_complete_with_one_key() {
             world.run_for(Span(seed * 1_000_003 % 700_000_000));
         }
         world.announce(later, 100);
-        let mut rounds = 0;
-        while !world.agrees(0, 1) {
-            world.run_for(Span::from_millis(100));
-            world.exchange_authentic();
-            rounds += 1;
-            assert!(rounds < 300, "seed {seed}: {:?} {:?}", world.nodes[0].events, world.nodes[1].events);
-        }
-        assert!(world.refusals(0).is_empty() && world.refusals(1).is_empty(), "seed {seed}");
+        run_until_both_agree(&mut world, seed);
         // The sessions remain as they are, whatever is still on the link.
         world.run_for(Span::from_secs(100));
         assert!(world.agrees(0, 1), "seed {seed}");

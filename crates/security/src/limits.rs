@@ -81,6 +81,9 @@ pub const SIGNATURE_BYTES: usize = 512;
 /// Participants that authentication knows, as many as discovery does.
 pub const PEERS: usize = peregrine_rtps::limits::PARTICIPANTS_MAX;
 
+/// Challenges that were stated to peers and that no handshake has used yet, one of each peer.
+pub const CHALLENGES: usize = PEERS;
+
 /// Handshakes with participants that are not authenticated.
 pub const HALF_OPEN: usize = 1024;
 

@@ -102,6 +102,7 @@ impl Participant {
             self.verify(now, prefix);
             self.note_proved(prefix);
             self.note_new_session(prefix);
+            self.ask_after_handshake(now, prefix);
         }
         self.reroute(now, prefix);
         self.rematch_participant(prefix);

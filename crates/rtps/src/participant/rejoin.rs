@@ -11,6 +11,9 @@
 //! addresses. If nothing has come from it for a while, it gets a goodbye too, at its next announcement if its credit
 //! does not suffice before.
 //!
+//! A handshake of DDS Security states the addresses of this participant, and the peer uses them. If this participant
+//! has moved while a handshake was under way, the peer is asked after it, of whatever vendor it is.
+//!
 //! The announcements after a goodbye go to the same addresses of the peer, and for a short time nothing is announced to
 //! the groups: Fast DDS receives from each address in a thread of its own, and drops a goodbye if it has processed an
 //! announcement with a higher sequence number before. A peer with several addresses gets goodbye and announcement at
@@ -21,7 +24,7 @@ use alloc::vec::Vec;
 
 use crate::discovery::data::BuiltinEndpointSet;
 use crate::id::{EntityId, Guid, GuidPrefix};
-use crate::limits::{MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS};
+use crate::limits::{MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER};
 use crate::locator::Locator;
 use crate::reader::Reception;
 use crate::receiver::Input;
@@ -49,6 +52,7 @@ impl Participant {
             // A peer that was discovered after a move has never reached this participant at other addresses.
             let is_concerned = is_gone || remote.relocation.from().is_some();
             if !remote.is_left_behind() || !is_concerned || is_secured && !remote.is_authenticated() {
+                remote.note_move_before_session(is_gone, &before);
                 continue;
             }
             let former = Arc::clone(remote.relocation.from().unwrap_or(&before));
@@ -101,6 +105,18 @@ impl Participant {
         }
     }
 
+    /// A handshake with a peer is complete. If this participant has moved while the handshake was under way, the peer
+    /// is asked, after the time that the exchange of keys takes.
+    pub(super) fn ask_after_handshake(&mut self, now: Instant, prefix: GuidPrefix) {
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        let Some(security) = remote.security.as_deref_mut() else { return };
+        if let Some(from) = security.awaited_at.take() {
+            security.may_use_former = true;
+            remote.relocation = Relocation::asking(now + SILENT_AFTER, Some(from), MOVE_QUESTIONS);
+            self.heal_later(prefix);
+        }
+    }
+
     /// Asks a peer after a move, or makes it discover this participant anew.
     pub(super) fn pursue_relocation(&mut self, now: Instant, wall: Timestamp, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
@@ -149,6 +165,9 @@ impl Participant {
         {
             remote.relocation = Relocation::Settled;
             remote.answer_repetitions.end();
+            if let Some(security) = remote.security.as_deref_mut() {
+                security.may_use_former = false;
+            }
         }
     }
 }
@@ -168,14 +187,22 @@ impl RemoteParticipant {
         }
     }
 
-    /// Whether it takes no notice of moves, and can answer a question after one.
+    /// This participant has moved before a handshake with it is complete.
+    fn note_move_before_session(&mut self, is_gone: bool, former: &Arc<Addresses>) {
+        if let Some(security) = self.security.as_deref_mut().filter(|s| is_gone && !s.is_authenticated()) {
+            security.awaited_at.get_or_insert_with(|| Arc::clone(former));
+        }
+    }
+
+    /// Whether it takes no notice of moves, or may have missed the latest one, and can answer a question after one.
     fn is_left_behind(&self) -> bool {
         let asked = match self.is_authenticated() {
             true => BuiltinEndpointSet::PARTICIPANT_SECURE_READER,
             false => BuiltinEndpointSet::PUBLICATIONS_DETECTOR,
         };
         let can_answer = self.builtin_endpoints().contains(asked);
-        can_answer && !Quirks::of(self.data.vendor).follows_moves
+        let may_use_former = self.security.as_deref().is_some_and(|security| security.may_use_former);
+        can_answer && (may_use_former || !Quirks::of(self.data.vendor).follows_moves)
     }
 }
 

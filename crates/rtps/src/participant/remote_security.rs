@@ -1,7 +1,9 @@
 //! The state of a remote participant that only a participant with a gate keeps.
 
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 
+use super::addresses::Addresses;
 use super::gate::Admission;
 use crate::id::EntityId;
 use crate::vendor::VendorId;
@@ -17,11 +19,22 @@ pub(super) struct RemoteSecurity {
     pub(super) is_signed: bool,
     /// The vendor that it has signed.
     pub(super) signed_vendor: Option<VendorId>,
+    /// The former addresses of this participant, if it has moved while it awaited the handshake.
+    pub(super) awaited_at: Option<Arc<Addresses>>,
+    /// Whether the handshake may have stated former addresses of this participant, which the participant then uses.
+    pub(super) may_use_former: bool,
 }
 
 impl RemoteSecurity {
     pub(super) fn new(admission: Admission) -> Self {
-        Self { admission, secure: BTreeSet::new(), is_signed: false, signed_vendor: None }
+        Self {
+            admission,
+            secure: BTreeSet::new(),
+            is_signed: false,
+            signed_vendor: None,
+            awaited_at: None,
+            may_use_former: false,
+        }
     }
 
     pub(super) fn is_authenticated(&self) -> bool {

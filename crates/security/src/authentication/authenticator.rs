@@ -8,6 +8,7 @@ use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::time::{Instant, Span};
 
 use super::budget::Budget;
+use super::challenges::Challenges;
 use super::early::EarlyMessages;
 use super::event::{Event, Expulsion, Failure, Statistics, Transmit};
 use super::half_open::{HalfOpen, Room};
@@ -48,6 +49,7 @@ pub struct Authenticator {
     pub(super) half_open: HalfOpen,
     pub(super) queue: FairQueue,
     pub(super) early: EarlyMessages,
+    pub(super) challenges: Challenges,
     /// Peers with nothing that is worth keeping, in the order in which their latest handshakes began.
     idle: BTreeSet<(u64, GuidPrefix)>,
     timers: BTreeSet<(Instant, GuidPrefix)>,
@@ -119,6 +121,7 @@ impl Authenticator {
             half_open: HalfOpen::default(),
             queue: FairQueue::default(),
             early: EarlyMessages::default(),
+            challenges: Challenges::default(),
             idle: BTreeSet::new(),
             timers: BTreeSet::new(),
             expiries: BTreeSet::new(),
@@ -141,16 +144,12 @@ impl Authenticator {
         Arc::clone(&self.local)
     }
 
-    /// Handshakes contain this announcement from now on, and handshakes under way with peers that are not authenticated
-    /// begin anew: a peer would take over the former addresses for good. An announcement that does not fit into a
+    /// Requests and replies that are made from now on contain this announcement. Handshakes under way go on with the
+    /// former one: discovery makes peers learn the present one afterwards. An announcement that does not fit into a
     /// message has no effect.
     pub fn set_participant_data(&mut self, participant_data: Vec<u8>) {
-        let Ok(local) = self.local.with_participant_data(participant_data) else { return };
-        self.local = Arc::new(local);
-        let half_open = self.pairs.iter().filter(|(_, pair)| pair.is_half_open()).map(|(peer, _)| *peer);
-        for peer in half_open.collect::<Vec<_>>() {
-            self.end_attempt(peer);
-            self.set_timer(peer);
+        if let Ok(local) = self.local.with_participant_data(participant_data) {
+            self.local = Arc::new(local);
         }
     }
 
@@ -208,6 +207,7 @@ impl Authenticator {
         pair.restart_suspected = None;
         let confirmed = pair.session.as_mut().and_then(|session| session.last.take());
         if confirmed.is_some() {
+            self.challenges.use_up(peer);
             self.set_timer(peer);
         }
     }
@@ -341,8 +341,11 @@ impl Authenticator {
         self.attempt_number = self.attempt_number.saturating_add(1);
         let number = self.attempt_number;
         let Some(pair) = self.pairs.get_mut(&peer) else { return false };
-        let mut challenge = [0; 32];
-        (input.random)(&mut challenge);
+        let challenge = self.challenges.of(peer, || {
+            let mut challenge = [0; 32];
+            (input.random)(&mut challenge);
+            challenge
+        });
         pair.number = number;
         pair.attempt = Some(Attempt::new(challenge, pair.role, passive, input.now));
         if !is_known {

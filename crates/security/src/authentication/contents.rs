@@ -193,6 +193,12 @@ impl Repeated {
         })
     }
 
+    /// Whether all that is repeated of a request is of this one.
+    pub(super) fn is_of_request(&self, hash1: &Hash, dh1: &[u8]) -> bool {
+        let agrees = |stated: &Option<Vec<u8>>, known: &[u8]| stated.as_deref().is_none_or(|stated| stated == known);
+        agrees(&self.hash1, hash1) && agrees(&self.dh1, dh1)
+    }
+
     /// Whether all that is repeated is what both sides know.
     pub(super) fn check(&self, transcript: &Transcript) -> Result<(), Refusal> {
         for (name, stated, known) in [

@@ -250,7 +250,7 @@ impl Authenticator {
         }
         match (&new.message, pair.attempt.as_ref().map(|attempt| &attempt.phase)) {
             (Message::Reply(reply), Some(Phase::Sent { sent, .. })) => {
-                if reply.challenge1 != sent.request.challenge1 {
+                if !sent.is_answered_by(reply) {
                     self.count_ignored();
                     return false;
                 }
@@ -317,7 +317,8 @@ impl Authenticator {
                 Work::Conclude { local, check, sent: Arc::clone(sent), reply }
             }
             (Some(Message::Final(last)), Some(Phase::Wait(candidates))) => {
-                let open = candidates.iter().find(|open| open.candidate.confirms(&last))?;
+                // Without the properties that tell handshakes apart, the latest one counts.
+                let open = candidates.iter().rev().find(|open| open.candidate.confirms(&last))?;
                 running.candidate = Some(open.candidate.digest);
                 let (review, candidate) = (open.trust != self.trust_number, Arc::clone(&open.candidate));
                 Work::Accept { check, review, candidate, last }
@@ -389,6 +390,8 @@ impl Authenticator {
         };
         let (credential, digest) = (Arc::clone(&open.candidate.credential), open.candidate.digest);
         let challenge = open.candidate.transcript.challenge1;
+        // The peer has concluded the handshake, and will state another challenge too.
+        self.challenges.use_up(peer);
         self.establish(peer, Session { credential, challenge, digest, last: None }, exchange_key);
     }
 

@@ -112,6 +112,14 @@ pub(super) struct Sent {
     share: PrivateShare,
 }
 
+impl Sent {
+    /// Whether a reply may answer this request, and not an earlier one with the same challenge.
+    pub(super) fn is_answered_by(&self, reply: &Reply) -> bool {
+        let Self { request, hash1, .. } = self;
+        reply.challenge1 == request.challenge1 && reply.repeated.is_of_request(hash1, &request.dh1)
+    }
+}
+
 /// A request of a peer whose certificate was accepted, and the reply to it.
 pub(super) struct Candidate {
     /// Of the request, as it was received.
@@ -333,9 +341,12 @@ fn derive(share: &PrivateShare, public: &[u8], transcript: &Transcript) -> Resul
 }
 
 impl Candidate {
-    /// Whether this is the last message of its handshake.
+    /// Whether this may be the last message of its handshake. Several handshakes may have the same challenges.
     pub(super) fn confirms(&self, last: &Final) -> bool {
-        self.transcript.challenge1 == last.challenge1 && self.transcript.challenge2 == last.challenge2
+        let Transcript { challenge1, challenge2, .. } = &self.transcript;
+        *challenge1 == last.challenge1
+            && *challenge2 == last.challenge2
+            && last.repeated.check(&self.transcript).is_ok()
     }
 }
 

@@ -14,6 +14,7 @@
 mod agreement;
 mod authenticator;
 mod budget;
+mod challenges;
 mod contents;
 mod credential;
 mod early;

@@ -95,3 +95,37 @@ fn authenticated_participants_that_move_at_the_same_time_find_each_other() {
     assert_eq!(places, BTreeSet::from([address(78, 7410)]));
     assert_eq!(secured.domain.sent_to(1, 2).len(), 0);
 }
+
+/// Hosts with a writer and a reader, of which host 1 moves while the handshake is under way: each side has signed the
+/// addresses of host 1 before the move. The first keys of host 1 are lost.
+fn moved_during_the_handshake() -> Secured {
+    let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
+    secured.put_writer(1, 1, OPEN);
+    secured.put_reader(2, 1, OPEN);
+    secured.run(Span::from_secs(1));
+    secured.sign(2, 1, |_| ());
+    move_first(&mut secured);
+    secured.sign(1, 2, |_| ());
+    secured.domain.cut = true;
+    for (host, peer) in [(1, 2), (2, 1)] {
+        secured.mocks[&host].add_pair(prefix(peer));
+        secured.gates[&host].begin(prefix(peer));
+        secured.open(host, peer);
+        secured.answer(host, peer, Admission::Authenticated);
+    }
+    secured.domain.cut = false;
+    secured
+}
+
+#[test]
+fn peer_that_has_signed_addresses_from_before_a_move_discovers_the_participant_anew() {
+    let mut secured = moved_during_the_handshake();
+    secured.run(Span::from_secs(5));
+    assert_eq!(secured.domain.counters(1).rejoins, 1);
+    secured.authenticate(1, 2);
+    assert_eq!(last_route(&mut secured), Some(vec![Locator::from(address(77, 7411))]));
+    secured.take_events(1);
+    secured.run(Span::from_secs(30));
+    assert_eq!((lost(&secured.take_events(1)), lost(&secured.take_events(2))), (vec![], vec![]));
+    assert_eq!(secured.domain.counters(1).rejoins, 1);
+}

@@ -3,13 +3,18 @@
 
 mod common;
 
-use std::time::Duration;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, config, polled};
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::xtypes::flat::Flat;
 use peregrine::{
     DataReader, DdsType, DomainConfig, DomainParticipant, Error, FlowController, PublishMode, Selector, WaitSet,
+    WaitStrategy,
 };
 
 #[global_allocator]
@@ -48,7 +53,7 @@ fn same_process_polled() -> DomainConfig {
 }
 
 /// The form in which a sample is taken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     /// On loan, read in place.
     Loan,
@@ -58,6 +63,34 @@ enum Form {
     Next,
     /// Decoded into a `Vec`.
     Vec,
+    /// On loan, by a task that has waited for it.
+    Task,
+}
+
+/// A waker that ends the wait of the thread that runs a task.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a task on this thread.
+fn block_on<T>(waker: &Waker, task: impl Future<Output = T>) -> T {
+    let mut task = pin!(task);
+    let start = Instant::now();
+    loop {
+        if let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(waker)) {
+            return value;
+        }
+        assert!(start.elapsed() < PATIENCE, "the task waits");
+        thread::park_timeout(PATIENCE);
+    }
 }
 
 /// Number of rounds. The round with the fewest allocations counts, because discovery of other participants and timers
@@ -78,12 +111,17 @@ fn exchange(domain: u32, config: DomainConfig, mode: PublishMode, form: Form) ->
     let set = WaitSet::new();
     set.attach(&reader.read_condition(Selector::ANY));
     let mut active = Vec::with_capacity(4);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut round = |numbers: std::ops::Range<u32>| {
         let before = dhat::HeapStats::get().total_blocks;
         for number in numbers {
             let sent = Plain { id: number % 4, number, octets: [number; 32] };
             writer.write(&sent).unwrap();
-            set.wait_into(&mut active, PATIENCE).unwrap();
+            if form == Form::Task {
+                block_on(&waker, reader.wait_for_data_async()).unwrap();
+            } else {
+                set.wait_into(&mut active, PATIENCE).unwrap();
+            }
             assert_eq!(take(&reader, form), sent, "{form:?}");
         }
         dhat::HeapStats::get().total_blocks - before
@@ -95,7 +133,7 @@ fn exchange(domain: u32, config: DomainConfig, mode: PublishMode, form: Form) ->
 /// Takes the only sample of the reader.
 fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
     match form {
-        Form::Loan => *reader.take_loaned(&Selector::ANY).unwrap().first().unwrap().borrow().unwrap(),
+        Form::Loan | Form::Task => *reader.take_loaned(&Selector::ANY).unwrap().first().unwrap().borrow().unwrap(),
         Form::Each => {
             let mut seen = None;
             reader.take_each(&Selector::ANY, |sample| seen = Some(sample.decode().unwrap())).unwrap();
@@ -215,8 +253,12 @@ fn steady_state_allocates_nothing_per_sample() {
         (48, same_process, PublishMode::Synchronous),
         (49, same_process_polled, PublishMode::Synchronous),
     ] {
-        for form in [Form::Loan, Form::Each, Form::Next] {
-            assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");
+        // Tasks make progress only while a thread polls, where the application polls.
+        let is_polled = config().wait == WaitStrategy::Poll;
+        for form in [Form::Loan, Form::Each, Form::Next, Form::Task] {
+            if !(is_polled && form == Form::Task) {
+                assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");
+            }
         }
         // The other forms return a `Vec`, which is counted.
         let allocations = exchange(domain, config(), mode, Form::Vec);

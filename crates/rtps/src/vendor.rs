@@ -153,6 +153,9 @@ pub struct Quirks {
     /// Whether a peer that takes this participant for authenticated ignores its new handshakes, and believes its
     /// goodbye in clear. Fast DDS 2.9 does. Others begin a new handshake, or believe no goodbye in clear.
     pub keeps_sessions: bool,
+    /// Whether a peer that does not begin the handshake announces the challenge of a new one after it has forgotten
+    /// this participant. Fast DDS 2.9 does not.
+    pub announces_challenges: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
@@ -193,6 +196,7 @@ impl Quirks {
             plain_discovery_in_clear: false,
             follows_moves: false,
             keeps_sessions: false,
+            announces_challenges: true,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -217,6 +221,7 @@ impl Quirks {
                 max_message_bytes: 65_500,
                 mistaken_key_bytes: 16,
                 keeps_sessions: true,
+                announces_challenges: false,
                 positive_acks_disabled_parameter: Some(ParameterId(0x8005)),
                 ..standard
             },

@@ -82,6 +82,13 @@ impl Announcer {
         self.silent_until = self.silent_until.max((now + time).min(since + time));
     }
 
+    /// Whether nothing has been announced for longer than this lease, because an announcement is overdue: as after a
+    /// stop of the process.
+    pub(super) fn was_silent_for(&self, now: Instant, lease: Span) -> bool {
+        let since_last = self.last.map_or(Span::ZERO, |last| now.since(last));
+        since_last > lease && now.since(self.next()) > self.period
+    }
+
     /// Begins an announcement, which goes to each known participant if `known`. The result says whether it does: an
     /// earlier one may have been put off. `None`: the silence lasts, and puts this announcement off as well.
     pub(super) fn begin(&mut self, now: Instant, known: bool) -> Option<bool> {

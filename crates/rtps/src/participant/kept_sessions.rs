@@ -6,12 +6,21 @@
 //! this participant, and discover and authenticate it anew.
 //!
 //! The goodbye is sent if no handshake succeeds in time after the peer is discovered again. See [`super::rejoin`].
+//!
+//! The reverse: this process was stopped for longer than its lease, so that peers have forgotten it, and takes them for
+//! authenticated as before. Most peers begin a handshake then, or announce a challenge. Fast DDS waits for a request if
+//! the other side begins handshakes. This participant then ends the session as if the lease of the peer had ended.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::Participant;
+use super::event::LostReason;
 use super::relocation::Relocation;
 use super::remote::RemoteParticipant;
 use crate::id::GuidPrefix;
-use crate::time::Instant;
+use crate::limits::REJOIN_SILENCE;
+use crate::time::{Instant, Timestamp};
 use crate::vendor::Quirks;
 
 impl Participant {
@@ -19,6 +28,38 @@ impl Participant {
     pub(super) fn note_lost_session(&mut self, peer: &RemoteParticipant) {
         if peer.is_authenticated() && Quirks::of(peer.data.vendor).keeps_sessions {
             self.lost_sessions.note(peer.data.prefix);
+        }
+    }
+
+    /// Whether an authenticated peer believes a goodbye in clear, and no other.
+    pub(super) fn may_keep_lost_session(&self, peer: GuidPrefix) -> bool {
+        self.remotes.get(&peer).is_some_and(|r| r.is_authenticated() && Quirks::of(r.data.vendor).keeps_sessions)
+    }
+
+    /// Lets such a peer discover this participant anew: this participant has moved, and the peer does not answer. The
+    /// goodbye is repeated until the peer is authenticated again, as after the end of its lease.
+    pub(super) fn rejoin_in_clear(&mut self, now: Instant, wall: Timestamp, peer: GuidPrefix) {
+        let Some(to) = self.remotes.get(&peer).map(|remote| Arc::clone(&remote.metatraffic)) else { return };
+        self.lost_sessions.note(peer);
+        self.rejoins += 1;
+        self.remove_participant(now, wall, peer, LostReason::Moved);
+        for message in [self.goodbye(wall, Some(peer)), self.announcement(wall, Some(peer))] {
+            self.say(&message, Arc::clone(&to));
+        }
+        self.announcer.be_silent(now, REJOIN_SILENCE);
+    }
+
+    /// This participant has announced nothing for longer than its lease: peers have forgotten it.
+    pub(super) fn end_forgotten_sessions(&mut self, now: Instant, wall: Timestamp) {
+        let own = self.config.prefix;
+        let waits_for_request = |remote: &RemoteParticipant| {
+            // The participant with the lower GUID begins (DDS Security 1.2 §9.3.2.5).
+            let begins = own < remote.data.prefix;
+            begins && remote.is_authenticated() && !Quirks::of(remote.data.vendor).announces_challenges
+        };
+        let ended = self.remotes.iter().filter(|(_, remote)| waits_for_request(remote)).map(|(peer, _)| *peer);
+        for peer in ended.collect::<Vec<_>>() {
+            self.remove_participant(now, wall, peer, LostReason::LeaseExpired);
         }
     }
 

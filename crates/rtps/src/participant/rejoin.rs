@@ -129,6 +129,7 @@ impl Participant {
         match remote.relocation.take_due(now) {
             None => (),
             Some(Step::Ask) if self.is_authenticated(prefix) => _ = self.ask_securely(now, prefix),
+            Some(Step::Rejoin) if self.may_keep_lost_session(prefix) => self.rejoin_in_clear(now, wall, prefix),
             Some(Step::Rejoin) if self.is_authenticated(prefix) => self.rejoin_securely(now, wall, prefix),
             Some(Step::Ask) => self.question(now, prefix),
             Some(Step::Rejoin) => self.rejoin(now, wall, prefix),
@@ -181,10 +182,22 @@ impl RemoteParticipant {
     /// Whether it answers a question by this. An authenticated peer answers with the reader that was asked: others may
     /// have no protection, and an impostor could answer for them.
     fn is_answer(&self, from: Guid, input: &Input<'_>) -> bool {
+        let is_asked = match from.entity {
+            EntityId::SPDP_SECURE_READER => true,
+            EntityId::SEDP_PUBLICATIONS_SECURE_READER | EntityId::SEDP_PUBLICATIONS_READER => {
+                !self.has_secure_announcements()
+            }
+            _ => false,
+        };
         match self.is_authenticated() {
-            true => from.entity == EntityId::SPDP_SECURE_READER && matches!(input, Input::AckNack(_)),
+            true => is_asked && matches!(input, Input::AckNack(_)),
             false => is_answer_to_question(from, input),
         }
+    }
+
+    /// Whether it receives secure announcements. Fast DDS 2.9 does not.
+    fn has_secure_announcements(&self) -> bool {
+        self.builtin_endpoints().contains(BuiltinEndpointSet::PARTICIPANT_SECURE_READER)
     }
 
     /// This participant has moved before a handshake with it is complete.
@@ -196,11 +209,11 @@ impl RemoteParticipant {
 
     /// Whether it takes no notice of moves, or may have missed the latest one, and can answer a question after one.
     fn is_left_behind(&self) -> bool {
-        let asked = match self.is_authenticated() {
-            true => BuiltinEndpointSet::PARTICIPANT_SECURE_READER,
-            false => BuiltinEndpointSet::PUBLICATIONS_DETECTOR,
+        let asked = BuiltinEndpointSet::PUBLICATIONS_DETECTOR;
+        let can_answer = match self.is_authenticated() {
+            true => self.has_secure_announcements() || Quirks::of(self.data.vendor).keeps_sessions,
+            false => self.builtin_endpoints().contains(asked),
         };
-        let can_answer = self.builtin_endpoints().contains(asked);
         let may_use_former = self.security.as_deref().is_some_and(|security| security.may_use_former);
         can_answer && (may_use_former || !Quirks::of(self.data.vendor).follows_moves)
     }

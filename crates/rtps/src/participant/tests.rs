@@ -120,6 +120,14 @@ impl Sent {
         })
     }
 
+    /// Whether the message states that its participant has left.
+    fn is_goodbye(&self) -> bool {
+        Submessages::new(&self.bytes[20..]).any(|s| {
+            matches!(s, Ok(Submessage::Data(data))
+                if data.writer == EntityId::SPDP_WRITER && matches!(data.payload, crate::wire::Payload::Key(_)))
+        })
+    }
+
     fn is_announcement(&self) -> bool {
         self.announcement_number().is_some()
     }

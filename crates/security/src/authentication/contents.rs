@@ -193,10 +193,10 @@ impl Repeated {
         })
     }
 
-    /// Whether all that is repeated of a request is of this one.
-    pub(super) fn is_of_request(&self, hash1: &Hash, dh1: &[u8]) -> bool {
-        let agrees = |stated: &Option<Vec<u8>>, known: &[u8]| stated.as_deref().is_none_or(|stated| stated == known);
-        agrees(&self.hash1, hash1) && agrees(&self.dh1, dh1)
+    /// Whether the public keys, if they are repeated, are these. Each handshake has keys of its own.
+    pub(super) fn is_of(&self, dh1: &[u8], dh2: Option<&[u8]>) -> bool {
+        let is_equal = |stated: &Option<Vec<u8>>, known: &[u8]| stated.as_deref().is_none_or(|stated| stated == known);
+        is_equal(&self.dh1, dh1) && dh2.is_none_or(|dh2| is_equal(&self.dh2, dh2))
     }
 
     /// Whether all that is repeated is what both sides know.

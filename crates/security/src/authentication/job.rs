@@ -115,8 +115,8 @@ pub(super) struct Sent {
 impl Sent {
     /// Whether a reply may answer this request, and not an earlier one with the same challenge.
     pub(super) fn is_answered_by(&self, reply: &Reply) -> bool {
-        let Self { request, hash1, .. } = self;
-        reply.challenge1 == request.challenge1 && reply.repeated.is_of_request(hash1, &request.dh1)
+        let Request { challenge1, dh1, .. } = &self.request;
+        reply.challenge1 == *challenge1 && reply.repeated.is_of(dh1, None)
     }
 }
 
@@ -343,10 +343,8 @@ fn derive(share: &PrivateShare, public: &[u8], transcript: &Transcript) -> Resul
 impl Candidate {
     /// Whether this may be the last message of its handshake. Several handshakes may have the same challenges.
     pub(super) fn confirms(&self, last: &Final) -> bool {
-        let Transcript { challenge1, challenge2, .. } = &self.transcript;
-        *challenge1 == last.challenge1
-            && *challenge2 == last.challenge2
-            && last.repeated.check(&self.transcript).is_ok()
+        let Transcript { challenge1, challenge2, dh1, dh2, .. } = &self.transcript;
+        *challenge1 == last.challenge1 && *challenge2 == last.challenge2 && last.repeated.is_of(dh1, Some(dh2))
     }
 }
 

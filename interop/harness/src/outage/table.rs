@@ -74,8 +74,8 @@ pub fn render(entries: &[Entry], repeated: &[String], versions: &[String], comma
     if pairs.contains(&(OWN, OWN)) {
         text.push_str(
             "\n### Where another implementation with itself is better\n\nData flow sooner, fewer samples are lost or \
-             repeated, or writes are shorter, than with Peregrine and itself, or with Peregrine on one\nside. A writer \
-             whose `write` blocks during the outage writes and loses fewer samples.\n\n",
+             repeated, or writes are shorter,\nthan with Peregrine and itself, or with Peregrine on one side. A writer \
+             whose `write` blocks during the\noutage writes and loses fewer samples.\n\n",
         );
         let better: Vec<String> = outages.iter().flat_map(|outage| better(entries, *outage)).collect();
         match better.is_empty() {

@@ -54,3 +54,8 @@ fn check(peer: Maker) {
 fn secured_cyclone_reaches_a_participant_that_has_moved() {
     check(Program::cyclone_dds);
 }
+
+#[test]
+fn secured_fast_dds_reaches_a_participant_that_has_moved() {
+    check(Program::fast_dds);
+}

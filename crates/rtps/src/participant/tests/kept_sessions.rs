@@ -100,3 +100,33 @@ fn peer_that_never_had_a_session_is_sent_no_goodbye() {
     secured.run(Span::from_secs(30));
     assert_eq!(goodbyes(&mut secured), 0);
 }
+
+/// Authenticated hosts, of which 1 was stopped for longer than its lease. Host 2, of this vendor, has forgotten host 1,
+/// and announces itself to it. Returns the host that host 1 has lost.
+fn lost_after_a_stop(vendor: VendorId, [stopped, other]: [u32; 2], length: Span) -> Vec<(GuidPrefix, LostReason)> {
+    let mut secured = Secured::pair();
+    secured.domain.at(stopped).remotes.get_mut(&prefix(other)).unwrap().data.vendor = vendor;
+    secured.run(Span::from_secs(5));
+    secured.take_events(stopped);
+    let participant = secured.domain.participants.remove(&stopped).unwrap();
+    secured.run(length);
+    // Host 1 receives what has come meanwhile before it serves its timers.
+    let wall = secured.domain.wall();
+    let announced = secured.domain.at(other).announcement(wall, None);
+    secured.domain.participants.insert(stopped, participant);
+    secured.domain.hear_from(stopped, address(other, 7410), &announced);
+    secured.run(Span::from_secs(1));
+    lost(&secured.take_events(stopped))
+}
+
+#[test]
+fn session_with_a_peer_that_waits_for_a_request_ends_after_a_stop_longer_than_the_lease() {
+    let (longer, shorter) = (LEASE + Span::from_secs(1), Span(LEASE.0 / 2));
+    let ended = [(prefix(2), LostReason::LeaseExpired)];
+    assert_eq!(lost_after_a_stop(VendorId::FAST_DDS, [1, 2], longer), ended);
+    assert_eq!(lost_after_a_stop(VendorId::FAST_DDS, [1, 2], shorter), []);
+    assert_eq!(lost_after_a_stop(VendorId::FAST_DDS, [2, 1], longer), [], "the peer begins handshakes");
+    for vendor in [VendorId::CYCLONE, VendorId::PEREGRINE] {
+        assert_eq!(lost_after_a_stop(vendor, [1, 2], longer), [], "{vendor:?} announces a challenge");
+    }
+}

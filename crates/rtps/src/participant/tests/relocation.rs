@@ -81,13 +81,7 @@ fn questions(domain: &Domain) -> usize {
 
 /// The times of the goodbyes of host 1 to host 2, since the move.
 fn goodbyes(domain: &Domain, moved_at: Instant) -> Vec<Span> {
-    let is_goodbye = |m: &&Sent| {
-        Submessages::new(&m.bytes[20..]).any(|s| {
-            matches!(s, Ok(Submessage::Data(data))
-                if data.writer == EntityId::SPDP_WRITER && matches!(data.payload, crate::wire::Payload::Key(_)))
-        })
-    };
-    domain.sent_to(1, 2).iter().filter(is_goodbye).map(|m| m.at.since(moved_at)).collect()
+    domain.sent_to(1, 2).iter().filter(|m| m.is_goodbye()).map(|m| m.at.since(moved_at)).collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::secured::{OPEN, Secured};
 use super::*;
+use crate::discovery::data::BuiltinEndpointSet;
 
 /// Authenticated hosts, of which 2 counts as a peer that takes no notice of moves.
 fn pair() -> Secured {
@@ -17,7 +18,12 @@ fn pair() -> Secured {
 
 /// Host 1 gets other addresses.
 fn move_first(secured: &mut Secured) {
-    secured.domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = VendorId::CYCLONE;
+    move_before(secured, VendorId::CYCLONE);
+}
+
+/// Host 1 gets other addresses. Its peer counts as one of this vendor.
+fn move_before(secured: &mut Secured, vendor: VendorId) {
+    secured.domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.vendor = vendor;
     let addresses = Addresses {
         metatraffic_unicast: vec![Locator::from(address(77, 7410))],
         default_unicast: vec![Locator::from(address(77, 7411))],
@@ -78,4 +84,40 @@ fn peer_that_never_answers_gets_a_bounded_number_of_goodbyes() {
     secured.domain.sent.clear();
     secured.run(Span::from_secs(60));
     assert_eq!(secured.domain.sent_to(1, 2).len(), 0);
+}
+
+/// Fast DDS receives no secure announcements.
+fn without_secure_announcements(secured: &mut Secured) {
+    let announced = &mut secured.domain.at(1).remotes.get_mut(&prefix(2)).unwrap().data.builtin_endpoints;
+    announced.0 &= !BuiltinEndpointSet::PARTICIPANT_SECURE_READER.0;
+}
+
+#[test]
+fn peer_without_secure_announcements_that_does_not_answer_gets_a_goodbye_in_clear() {
+    let mut secured = pair();
+    without_secure_announcements(&mut secured);
+    secured.domain.deaf = Some(1);
+    secured.domain.sent.clear();
+    move_before(&mut secured, VendorId::FAST_DDS);
+    assert_eq!(lost(&secured.take_events(1)), [(prefix(2), LostReason::Moved)]);
+    let goodbyes = |secured: &Secured| secured.domain.sent_to(1, 2).iter().filter(|m| m.is_goodbye()).count();
+    assert_eq!(goodbyes(&secured), 1);
+    // The peer announces itself, and is not authenticated.
+    secured.gates[&1].clear();
+    secured.domain.deaf = None;
+    secured.domain.places.insert(1, 77);
+    secured.domain.vendors.insert(2, VendorId::FAST_DDS);
+    secured.run(Span::from_secs(10));
+    assert!(goodbyes(&secured) > 1, "the goodbye is repeated until the peer is authenticated");
+}
+
+#[test]
+fn peer_without_secure_announcements_that_answers_is_sent_no_goodbye() {
+    let mut secured = pair();
+    without_secure_announcements(&mut secured);
+    secured.domain.places.insert(1, 77);
+    move_before(&mut secured, VendorId::FAST_DDS);
+    secured.run(Span::from_secs(5));
+    assert_eq!(lost(&secured.take_events(1)), []);
+    assert_eq!(secured.domain.counters(1).rejoins, 0);
 }

@@ -109,6 +109,29 @@ fn task_woken_repeatedly_is_queued_once_and_woken_once_by_another_thread() {
 }
 
 #[test]
+fn entry_of_a_task_is_used_again_and_idle_entries_are_bounded() {
+    let deferred = DeferredUserCode::default();
+    let _no_user_code = Deferring::begin();
+    let run_once = |task: &Arc<Counts>| {
+        defer(task);
+        let [entry] = &*handed_over(&deferred) else { panic!("one entry") };
+        run_elsewhere(entry);
+        Arc::as_ptr(entry).cast::<()>()
+    };
+    let task = Arc::<Counts>::default();
+    let first = run_once(&task);
+    assert!((0..10).all(|_| run_once(&task) == first));
+    assert_eq!((task.get(), deferred.wakers.len(), deferred.wakers.entries()), (11, 0, 1));
+    // More tasks than idle entries, which all exist at the same time.
+    let tasks: Vec<_> = (0..1000).map(|_| Arc::<Counts>::default()).collect();
+    for task in &tasks {
+        run_once(task);
+        assert!(deferred.wakers.len() == 0 && deferred.wakers.entries() <= 256);
+    }
+    assert!(tasks.iter().all(|task| task.get() == 1 && Arc::strong_count(task) == 1));
+}
+
+#[test]
 fn waker_that_blocks_holds_up_no_other_waker_and_its_task_is_woken_once_more() {
     let (deferred, counts) = (DeferredUserCode::default(), Arc::<Counts>::default());
     let (blocks, control) = blocking();

@@ -10,16 +10,24 @@ use crate::driver::host::listener_gate::{AfterRun, ListenerGate};
 use crate::driver::host::listener_queue::RunListener;
 use crate::status::StatusMask;
 
+/// Entries of tasks whose wakers neither wait nor run, kept so that a steady state allocates nothing.
+const IDLE_MAX: usize = 256;
+
 /// The wakers that wait, and those that run.
 ///
 /// Each task has one entry, which a task of the application that waits can use once: the number of tasks is the bound.
 /// A task that is woken again before its waker has run, or while the waker runs, is woken once more.
 #[derive(Default)]
 pub(super) struct DeferredWakers {
-    calls: Arc<Calls>,
+    calls: Arc<Mutex<Calls>>,
 }
 
-type Calls = Mutex<HashMap<Task, Call>>;
+#[derive(Default)]
+struct Calls {
+    by_task: HashMap<Task, Call>,
+    /// The number of entries that are idle.
+    idle: usize,
+}
 
 /// The identity of a task: two wakers with the same data and functions wake the same task ([`Waker::will_wake`]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +37,9 @@ struct Task {
 }
 
 struct Call {
-    /// `None` while the waker runs and the task was not woken again.
+    /// `None` while the waker runs and the task was not woken again, and while the entry is idle.
     waiting: Option<Waker>,
+    is_idle: bool,
     entry: Arc<TaskWaker>,
 }
 
@@ -38,7 +47,7 @@ struct Call {
 pub(super) struct TaskWaker {
     gate: ListenerGate,
     task: Task,
-    calls: Weak<Calls>,
+    calls: Weak<Mutex<Calls>>,
 }
 
 impl DeferredWakers {
@@ -47,10 +56,12 @@ impl DeferredWakers {
     pub(super) fn add(&self, waker: Waker) -> (Option<Arc<TaskWaker>>, Option<Waker>) {
         let task = Task::of(&waker);
         let mut calls = lock_leaf(&self.calls);
-        let call = calls.entry(task).or_insert_with(|| {
+        let Calls { by_task, idle } = &mut *calls;
+        let call = by_task.entry(task).or_insert_with(|| {
             let entry = TaskWaker { gate: ListenerGate::default(), task, calls: Arc::downgrade(&self.calls) };
-            Call { waiting: None, entry: Arc::new(entry) }
+            Call { waiting: None, is_idle: false, entry: Arc::new(entry) }
         });
+        *idle -= usize::from(std::mem::take(&mut call.is_idle));
         let replaced = call.waiting.replace(waker);
         let must_queue = call.entry.gate.add(StatusMask::ALL) && call.entry.gate.set_queued();
         (must_queue.then(|| Arc::clone(&call.entry)), replaced)
@@ -59,12 +70,35 @@ impl DeferredWakers {
     /// The wakers that wait.
     pub(super) fn take_all(&self) -> Vec<Waker> {
         let calls = std::mem::take(&mut *lock_leaf(&self.calls));
-        calls.into_values().filter_map(|call| call.waiting).collect()
+        calls.by_task.into_values().filter_map(|call| call.waiting).collect()
     }
 
+    /// The number of wakers that wait or run.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        lock_leaf(&self.calls).len()
+        let calls = lock_leaf(&self.calls);
+        calls.by_task.len() - calls.idle
+    }
+
+    /// The number of entries, with those that are idle.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        lock_leaf(&self.calls).by_task.len()
+    }
+}
+
+impl Calls {
+    /// The waker of a task has returned. The tasks of idle entries may have ended: when there are too many, all go.
+    fn rest(&mut self, task: Task) {
+        let Self { by_task, idle } = self;
+        let Some(call) = by_task.get_mut(&task).filter(|call| call.waiting.is_none() && !call.is_idle) else { return };
+        call.is_idle = true;
+        *idle += 1;
+        if *idle > IDLE_MAX {
+            by_task.retain(|_, call| !call.is_idle);
+            *idle = 0;
+        }
+        debug_assert!(*idle <= IDLE_MAX);
     }
 }
 
@@ -77,15 +111,11 @@ impl Task {
 impl TaskWaker {
     fn wake(&self) {
         let Some(calls) = self.calls.upgrade() else { return };
-        let waker = lock_leaf(&calls).get_mut(&self.task).and_then(|call| call.waiting.take());
+        let waker = lock_leaf(&calls).by_task.get_mut(&self.task).and_then(|call| call.waiting.take());
         let Some(waker) = waker else { return };
         // Until this clone is dropped, no other task has the same identity.
         user_code::wake_by_ref(&waker);
-        let mut calls = lock_leaf(&calls);
-        if calls.get(&self.task).is_some_and(|call| call.waiting.is_none()) {
-            calls.remove(&self.task);
-        }
-        drop(calls);
+        lock_leaf(&calls).rest(self.task);
         UserCode::DropWaker(waker).run();
     }
 }

@@ -242,7 +242,8 @@ pub const RETURN_QUESTIONS: u32 = 12;
 /// goodbye; and how long a peer that may keep a session may take until it is authenticated.
 pub const SILENT_AFTER: Span = Span::from_secs(1);
 
-/// Authenticated peers whose lease has ended, and that may keep their session. The oldest gives way: a
+/// Authenticated peers whose lease has ended, or before which this participant has moved, and that may keep their
+/// session. The oldest gives way: a
 /// peer without this note that keeps its session is found again only when its process starts again.
 pub const LOST_SESSIONS_MAX: usize = 256;
 

@@ -142,9 +142,7 @@ impl Participant {
     /// Announces to the groups and initial peers; with `known`, to each known participant too. While the announcer is
     /// silent, it does so later.
     fn announce_to(&mut self, now: Instant, wall: Timestamp, known: bool) {
-        if self.announcer.was_silent_for(now, self.config.lease) {
-            self.end_forgotten_sessions(now, wall);
-        }
+        self.notice_silence(now, wall);
         let Some(known) = self.announcer.begin(now, known) else { return };
         self.announce_securely(now, wall);
         let message = self.announcement(wall, None);

@@ -24,6 +24,8 @@ pub(super) struct Announcer {
     put_off_since: Option<Instant>,
     /// The announcement that the silence has put off goes to each known participant.
     owes_known: bool,
+    /// The silence since the last announcement has been reported: see [`Self::take_silence`].
+    is_silence_noted: bool,
 }
 
 impl Announcer {
@@ -41,6 +43,7 @@ impl Announcer {
             silent_until: Instant(0),
             put_off_since: None,
             owes_known: false,
+            is_silence_noted: false,
         }
     }
 
@@ -82,11 +85,13 @@ impl Announcer {
         self.silent_until = self.silent_until.max((now + time).min(since + time));
     }
 
-    /// Whether nothing has been announced for longer than this lease, because an announcement is overdue: as after a
-    /// stop of the process.
-    pub(super) fn was_silent_for(&self, now: Instant, lease: Span) -> bool {
-        let since_last = self.last.map_or(Span::ZERO, |last| now.since(last));
-        since_last > lease && now.since(self.next()) > self.period
+    /// Whether nothing has been announced for longer than this lease and than two periods, as after a stop of the
+    /// process. True once for each such silence.
+    pub(super) fn take_silence(&mut self, now: Instant, lease: Span) -> bool {
+        let longest = lease.max(self.period.times(2));
+        let is_long = !self.is_silence_noted && self.last.is_some_and(|last| now.since(last) > longest);
+        self.is_silence_noted |= is_long;
+        is_long
     }
 
     /// Begins an announcement, which goes to each known participant if `known`. The result says whether it does: an
@@ -104,6 +109,7 @@ impl Announcer {
     fn schedule(&mut self, now: Instant) {
         self.put_off_since = None;
         self.last = Some(now);
+        self.is_silence_noted = false;
         self.sent = self.sent.saturating_add(1);
         let wait = if self.sent < ANNOUNCEMENT_BURST {
             ANNOUNCEMENT_BURST_INTERVAL.times(1 << (self.sent - 1)).0.min(self.period.0)
@@ -163,6 +169,23 @@ mod tests {
             announcer.be_silent(now, time);
         }
         assert!(announcer.begin(now, false).is_some() && now <= due + time + Span::from_millis(10), "{now:?}, {due:?}");
+    }
+
+    #[test]
+    fn silence_longer_than_the_lease_is_reported_once_until_the_next_announcement() {
+        let (start, period, lease) = (Instant(1_000_000_000), Span::from_secs(3), Span::from_secs(10));
+        let mut announcer = Announcer::new(start, period, 1);
+        assert!(!announcer.take_silence(start + Span::from_secs(100), lease), "nothing was announced before");
+        announcer.begin(start, false);
+        assert!(!announcer.take_silence(start + lease, lease));
+        let late = start + Span(lease.0 + 1);
+        // Goodbyes for other reasons put the announcement off.
+        announcer.be_silent(late, Span::from_millis(100));
+        assert_eq!([(); 2].map(|()| announcer.take_silence(late, lease)), [true, false]);
+        announcer.begin(late + Span::from_secs(1), false);
+        assert!(!announcer.take_silence(late + lease, lease) && !announcer.take_silence(late + lease, Span::INFINITE));
+        // A lease that is shorter than the time between announcements is no sign of a stop.
+        assert!(!announcer.take_silence(late + Span::from_secs(6), Span::from_secs(1)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::Participant;
 use super::builtin::{Builtin, Topic};
 use super::process_end::ProcessEnd;
 use super::remote::RemoteParticipant;
-use crate::id::{Guid, GuidPrefix};
+use crate::id::{EntityId, Guid, GuidPrefix};
 use crate::time::Instant;
 
 impl Participant {
@@ -31,7 +31,7 @@ impl Participant {
         }
         let (lease_until, to) = (remote.lease_until(), Arc::clone(&remote.metatraffic));
         self.expect_lease_end(lease_until);
-        if self.ask_securely(now, prefix) {
+        if self.ask_securely(now, prefix).is_some() {
             return;
         }
         let question = self.question_for(prefix);
@@ -39,16 +39,19 @@ impl Participant {
     }
 
     /// Asks an authenticated participant, with the protection that the governance requires of one of the built-in
-    /// writers that match it. Returns whether there is one.
-    pub(super) fn ask_securely(&mut self, now: Instant, prefix: GuidPrefix) -> bool {
+    /// writers that match it. Returns the reader that is asked, if there is one.
+    pub(super) fn ask_securely(&mut self, now: Instant, prefix: GuidPrefix) -> Option<EntityId> {
         if !self.is_authenticated(prefix) {
-            return false;
+            return None;
         }
         let Builtin { secure, publications, .. } = &mut self.builtin;
-        let ask = |topic: &mut Topic| topic.writer.ask(now, Guid::new(prefix, topic.reader.guid().entity));
+        let ask = |topic: &mut Topic| {
+            let reader = topic.reader.guid().entity;
+            topic.writer.ask(now, Guid::new(prefix, reader)).then_some(reader)
+        };
         // The first one, which announces this participant, has always something to acknowledge.
-        secure.as_deref_mut().is_some_and(|secure| ask(&mut secure.participants) || ask(&mut secure.publications))
-            || ask(publications)
+        let asked = secure.as_deref_mut().and_then(|s| ask(&mut s.participants).or_else(|| ask(&mut s.publications)));
+        asked.or_else(|| ask(publications))
     }
 }
 

@@ -11,6 +11,7 @@
 //! authenticated as before. Most peers begin a handshake then, or announce a challenge. Fast DDS waits for a request if
 //! the other side begins handshakes. This participant then ends the session as if the lease of the peer had ended.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -33,13 +34,21 @@ impl Participant {
 
     /// Whether an authenticated peer believes a goodbye in clear, and no other.
     pub(super) fn may_keep_lost_session(&self, peer: GuidPrefix) -> bool {
-        self.remotes.get(&peer).is_some_and(|r| r.is_authenticated() && Quirks::of(r.data.vendor).keeps_sessions)
+        let believes_it = |remote: &&Box<RemoteParticipant>| {
+            Quirks::of(remote.data.vendor).keeps_sessions && !remote.has_secure_announcements()
+        };
+        self.remotes.get(&peer).filter(believes_it).is_some_and(|remote| remote.is_authenticated())
     }
 
     /// Lets such a peer discover this participant anew: this participant has moved, and the peer does not answer. The
     /// goodbye is repeated until the peer is authenticated again, as after the end of its lease.
     pub(super) fn rejoin_in_clear(&mut self, now: Instant, wall: Timestamp, peer: GuidPrefix) {
-        let Some(to) = self.remotes.get(&peer).map(|remote| Arc::clone(&remote.metatraffic)) else { return };
+        let Some(remote) = self.remotes.get_mut(&peer) else { return };
+        let to = Arc::clone(&remote.metatraffic);
+        if to.is_empty() {
+            remote.relocation.put_off(Some(now));
+            return;
+        }
         self.lost_sessions.note(peer);
         self.rejoins += 1;
         self.remove_participant(now, wall, peer, LostReason::Moved);
@@ -49,8 +58,14 @@ impl Participant {
         self.announcer.be_silent(now, REJOIN_SILENCE);
     }
 
-    /// This participant has announced nothing for longer than its lease: peers have forgotten it.
-    pub(super) fn end_forgotten_sessions(&mut self, now: Instant, wall: Timestamp) {
+    /// If this participant has announced nothing for longer than its lease, peers have forgotten it.
+    pub(super) fn notice_silence(&mut self, now: Instant, wall: Timestamp) {
+        if self.announcer.take_silence(now, self.config.lease) {
+            self.end_forgotten_sessions(now, wall);
+        }
+    }
+
+    fn end_forgotten_sessions(&mut self, now: Instant, wall: Timestamp) {
         let own = self.config.prefix;
         let waits_for_request = |remote: &RemoteParticipant| {
             // The participant with the lower GUID begins (DDS Security 1.2 §9.3.2.5).

@@ -1,4 +1,5 @@
-//! Peers whose session was lost with their lease, and that may keep it: see [`super::kept_sessions`].
+//! Peers whose session was lost with their lease, or ended after a move, and that may keep it: see
+//! [`super::kept_sessions`].
 
 use alloc::collections::VecDeque;
 

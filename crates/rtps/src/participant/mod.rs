@@ -337,6 +337,7 @@ impl Participant {
             let due = self.poll_timeout().filter(|at| *at <= now);
             self.timer_watch.note(due);
         }
+        self.notice_silence(now, wall);
         self.builtin.handle_timeout(now, wall);
         if let Some(keys) = &mut self.keys {
             keys.handle_timeout(now, wall);

@@ -23,7 +23,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::discovery::data::BuiltinEndpointSet;
-use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::id::{Guid, GuidPrefix};
 use crate::limits::{MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER};
 use crate::locator::Locator;
 use crate::reader::Reception;
@@ -52,7 +52,7 @@ impl Participant {
             // A peer that was discovered after a move has never reached this participant at other addresses.
             let is_concerned = is_gone || remote.relocation.from().is_some();
             if !remote.is_left_behind() || !is_concerned || is_secured && !remote.is_authenticated() {
-                remote.note_move_before_session(is_gone, &before);
+                remote.note_move_before_handshake(is_gone, &before);
                 continue;
             }
             let former = Arc::clone(remote.relocation.from().unwrap_or(&before));
@@ -128,7 +128,12 @@ impl Participant {
         }
         match remote.relocation.take_due(now) {
             None => (),
-            Some(Step::Ask) if self.is_authenticated(prefix) => _ = self.ask_securely(now, prefix),
+            Some(Step::Ask) if self.is_authenticated(prefix) => {
+                let reader = self.ask_securely(now, prefix);
+                if let Some(remote) = self.remotes.get_mut(&prefix) {
+                    remote.relocation.note_asked(reader);
+                }
+            }
             Some(Step::Rejoin) if self.may_keep_lost_session(prefix) => self.rejoin_in_clear(now, wall, prefix),
             Some(Step::Rejoin) if self.is_authenticated(prefix) => self.rejoin_securely(now, wall, prefix),
             Some(Step::Ask) => self.question(now, prefix),
@@ -182,27 +187,20 @@ impl RemoteParticipant {
     /// Whether it answers a question by this. An authenticated peer answers with the reader that was asked: others may
     /// have no protection, and an impostor could answer for them.
     fn is_answer(&self, from: Guid, input: &Input<'_>) -> bool {
-        let is_asked = match from.entity {
-            EntityId::SPDP_SECURE_READER => true,
-            EntityId::SEDP_PUBLICATIONS_SECURE_READER | EntityId::SEDP_PUBLICATIONS_READER => {
-                !self.has_secure_announcements()
-            }
-            _ => false,
-        };
         match self.is_authenticated() {
-            true => is_asked && matches!(input, Input::AckNack(_)),
+            true => self.relocation.has_asked(from.entity) && matches!(input, Input::AckNack(_)),
             false => is_answer_to_question(from, input),
         }
     }
 
     /// Whether it receives secure announcements. Fast DDS 2.9 does not.
-    fn has_secure_announcements(&self) -> bool {
+    pub(super) fn has_secure_announcements(&self) -> bool {
         self.builtin_endpoints().contains(BuiltinEndpointSet::PARTICIPANT_SECURE_READER)
     }
 
-    /// This participant has moved before a handshake with it is complete.
-    fn note_move_before_session(&mut self, is_gone: bool, former: &Arc<Addresses>) {
-        if let Some(security) = self.security.as_deref_mut().filter(|s| is_gone && !s.is_authenticated()) {
+    /// This participant has moved. A handshake may be under way with it, also if it is authenticated already.
+    fn note_move_before_handshake(&mut self, is_gone: bool, former: &Arc<Addresses>) {
+        if let Some(security) = self.security.as_deref_mut().filter(|_| is_gone) {
             security.awaited_at.get_or_insert_with(|| Arc::clone(former));
         }
     }

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 
 use super::addresses::Addresses;
 use super::answer_repetitions::AnswerRepetitions;
+use crate::id::EntityId;
 use crate::limits::{
     MOVE_QUESTION_DOUBLINGS, MOVE_QUESTION_INTERVAL, MOVE_QUESTIONS, REJOIN_DOUBLINGS, REJOIN_PAUSE, SILENT_AFTER,
 };
@@ -34,6 +35,8 @@ pub(super) struct Pursuit {
     /// Questions before the next goodbye.
     questions: u32,
     goodbyes: u32,
+    /// The reader of an authenticated peer that was asked last: no other one answers.
+    asked_reader: Option<EntityId>,
 }
 
 /// The next step for a peer after a move.
@@ -48,13 +51,13 @@ impl Relocation {
     /// This participant has moved, from addresses at which the peer reached it. The peer is asked so many times before
     /// a goodbye.
     pub(super) const fn asking(now: Instant, from: Option<Arc<Addresses>>, questions: u32) -> Self {
-        Self::Open(Pursuit { from, next: Some(now), asked: 0, questions, goodbyes: 0 })
+        Self::Open(Pursuit { from, next: Some(now), asked: 0, questions, goodbyes: 0, asked_reader: None })
     }
 
     /// The peer was discovered after a move, and is asked as any peer that is discovered; or its session was lost with
     /// its lease, and it is not asked.
     pub(super) fn discovered(now: Instant) -> Self {
-        Self::Open(Pursuit { from: None, next: Some(now + SILENT_AFTER), asked: 0, questions: 0, goodbyes: 0 })
+        Self::asking(now + SILENT_AFTER, None, 0)
     }
 
     /// Whether the peer has not answered since the last move, perhaps because nothing reaches it.
@@ -79,6 +82,18 @@ impl Relocation {
         match self {
             Self::Open(pursuit) => pursuit.next,
             Self::Settled | Self::CutOff(_) => None,
+        }
+    }
+
+    /// Whether this reader of an authenticated peer was asked.
+    pub(super) fn has_asked(&self, reader: EntityId) -> bool {
+        matches!(self, Self::Open(pursuit) if pursuit.asked_reader == Some(reader))
+    }
+
+    /// This reader of an authenticated peer was asked, or none could be.
+    pub(super) const fn note_asked(&mut self, reader: Option<EntityId>) {
+        if let Self::Open(pursuit) = self {
+            pursuit.asked_reader = reader;
         }
     }
 

@@ -19,7 +19,8 @@ pub(super) struct RemoteSecurity {
     pub(super) is_signed: bool,
     /// The vendor that it has signed.
     pub(super) signed_vendor: Option<VendorId>,
-    /// The former addresses of this participant, if it has moved while it awaited the handshake.
+    /// The former addresses of this participant, if it has moved since the latest handshake: the next one may state
+    /// them.
     pub(super) awaited_at: Option<Arc<Addresses>>,
     /// Whether the handshake may have stated former addresses of this participant, which the participant then uses.
     pub(super) may_use_former: bool,

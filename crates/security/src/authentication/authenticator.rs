@@ -205,11 +205,11 @@ impl Authenticator {
     pub fn handle_authentic(&mut self, peer: GuidPrefix) {
         let Some(pair) = self.pairs.get_mut(&peer) else { return };
         pair.restart_suspected = None;
-        let confirmed = pair.session.as_mut().and_then(|session| session.last.take());
-        if confirmed.is_some() {
-            self.challenges.use_up(peer);
-            self.set_timer(peer);
-        }
+        let Some(session) = pair.session.as_mut().filter(|session| !session.is_confirmed) else { return };
+        session.is_confirmed = true;
+        session.last = None;
+        self.challenges.use_up(peer);
+        self.set_timer(peer);
     }
 
     /// Discovery knows the participant no longer: it left, or its lease expired.

@@ -10,7 +10,7 @@ use super::agreement::SEED_BYTES;
 use super::authenticator::{Authenticator, Input};
 use super::contents::{Final, Hash, Reply, Request, hash};
 use super::event::{AuthenticatedPeer, Event, Expulsion};
-use super::job::{Answer, Candidate, Check, Concluded, Job, JobDone, Maker, Outcome, Sent, Work};
+use super::job::{Accepted, Answer, Candidate, Check, Concluded, Job, JobDone, Maker, Outcome, Sent, ToConfirm, Work};
 use super::pair::{Kind, LastMessage, Message, Open, Phase, Resend, Running, Session, Waiting};
 use super::refusal::Refusal;
 use crate::crypto::{ExchangeRole, KeyMaterial};
@@ -103,7 +103,7 @@ impl Authenticator {
             Ok(Outcome::Answered(_) | Outcome::Concluded(_) | Outcome::Accepted(_)) if !is_current => {}
             Ok(Outcome::Answered(candidate)) => self.answered(input.now, id.peer, running, *candidate),
             Ok(Outcome::Concluded(concluded)) => self.concluded(input.now, id.peer, running, *concluded),
-            Ok(Outcome::Accepted(key)) => self.accepted(id.peer, running, key),
+            Ok(Outcome::Accepted(accepted)) => self.accepted(id.peer, *accepted),
             Ok(Outcome::Reviewed | Outcome::Plugin(_)) => {}
             Err(refusal) => self.refused(input.now, id.peer, running, refusal),
         }
@@ -229,7 +229,7 @@ impl Authenticator {
         if let Some(session) = &pair.session {
             // The announcement of the handshake that led to the session may arrive late. A peer that has never received
             // the last message announces the same challenge again.
-            let is_new = session.challenge != challenge || session.last.is_some();
+            let is_new = session.challenge != challenge || !session.is_confirmed;
             if is_new && pair.role == ExchangeRole::Initiator && pair.attempt.is_none() && input.now >= pair.not_before
             {
                 pair.restart_suspected.get_or_insert(input.now);
@@ -295,7 +295,6 @@ impl Authenticator {
         let mut running = Running {
             number: 0,
             kind: Kind::Message,
-            candidate: None,
             digest: waiting.as_ref().map(|waiting| waiting.digest),
             identity: waiting.as_ref().map(|waiting| waiting.identity).unwrap_or_default(),
             source: waiting.as_ref().map_or(pair.source, |waiting| waiting.source),
@@ -317,11 +316,12 @@ impl Authenticator {
                 Work::Conclude { local, check, sent: Arc::clone(sent), reply }
             }
             (Some(Message::Final(last)), Some(Phase::Wait(candidates))) => {
-                // Without the properties that tell handshakes apart, the latest one counts.
-                let open = candidates.iter().rev().find(|open| open.candidate.confirms(&last))?;
-                running.candidate = Some(open.candidate.digest);
-                let (review, candidate) = (open.trust != self.trust_number, Arc::clone(&open.candidate));
-                Work::Accept { check, review, candidate, last }
+                let confirmed = candidates.iter().filter(|open| open.candidate.confirms(&last));
+                let to_confirm = confirmed.map(|open| ToConfirm {
+                    candidate: Arc::clone(&open.candidate),
+                    review: open.trust != self.trust_number,
+                });
+                Work::Accept { check, candidates: to_confirm.collect(), last }
             }
             _ => {
                 // A message that waited for a handshake that has ended gives way to the review.
@@ -341,7 +341,8 @@ impl Authenticator {
         let identity = self.next_identity();
         let sent = Arc::new(sent);
         let Some(attempt) = self.pairs.get_mut(&peer).and_then(|pair| pair.attempt.as_mut()) else { return };
-        // The attempt for which the key was generated may have ended, and another one begun.
+        // The attempt for which the key was generated may have ended, and another one with its challenge begun. The key
+        // serves that one as well.
         if !matches!(attempt.phase, Phase::Prepare) || attempt.challenge != sent.request.challenge1 {
             return;
         }
@@ -379,20 +380,18 @@ impl Authenticator {
         self.send(peer, payload.clone());
         let last = Some(LastMessage { payload, resend: Resend::first(now), until: now + HANDSHAKE_TIME });
         let (challenge, digest) = (transcript.challenge2, running.digest.unwrap_or_default());
-        self.establish(peer, Session { credential, challenge, digest, last }, exchange_key);
+        self.establish(peer, Session { credential, challenge, digest, last, is_confirmed: false }, exchange_key);
     }
 
-    fn accepted(&mut self, peer: GuidPrefix, running: Running, exchange_key: KeyMaterial) {
+    fn accepted(&mut self, peer: GuidPrefix, Accepted { request, exchange_key }: Accepted) {
         let attempt = self.pairs.get(&peer).and_then(|pair| pair.attempt.as_ref());
         let candidates = attempt.map(|attempt| attempt.candidates()).unwrap_or_default();
-        let Some(open) = candidates.iter().find(|open| running.candidate == Some(open.candidate.digest)) else {
-            return;
-        };
+        let Some(open) = candidates.iter().find(|open| open.candidate.digest == request) else { return };
         let (credential, digest) = (Arc::clone(&open.candidate.credential), open.candidate.digest);
         let challenge = open.candidate.transcript.challenge1;
         // The peer has concluded the handshake, and will state another challenge too.
         self.challenges.use_up(peer);
-        self.establish(peer, Session { credential, challenge, digest, last: None }, exchange_key);
+        self.establish(peer, Session { credential, challenge, digest, last: None, is_confirmed: true }, exchange_key);
     }
 
     fn establish(&mut self, peer: GuidPrefix, session: Session, exchange_key: KeyMaterial) {

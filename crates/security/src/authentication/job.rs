@@ -76,7 +76,7 @@ pub(super) enum Work {
     Begin { local: SharedLocal, challenge1: Challenge, seed: Secret },
     Answer(Box<Answer>),
     Conclude { local: SharedLocal, check: Check, sent: Arc<Sent>, reply: Box<Reply> },
-    Accept { check: Check, review: bool, candidate: Arc<Candidate>, last: Box<Final> },
+    Accept { check: Check, candidates: Vec<ToConfirm>, last: Box<Final> },
     Review { check: Check, credential: Arc<PeerCredential> },
     Plugin(Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>),
 }
@@ -100,7 +100,7 @@ pub(super) enum Outcome {
     Begun(Box<Sent>),
     Answered(Box<Candidate>),
     Concluded(Box<Concluded>),
-    Accepted(KeyMaterial),
+    Accepted(Box<Accepted>),
     Reviewed,
     Plugin(Box<dyn Any + Send>),
 }
@@ -132,6 +132,20 @@ pub(super) struct Candidate {
     pub(super) agreement_algorithm: Vec<u8>,
     pub(super) signature: Vec<u8>,
     share: PrivateShare,
+}
+
+/// A candidate that a last message may complete.
+pub(super) struct ToConfirm {
+    pub(super) candidate: Arc<Candidate>,
+    /// Whether its certificate is to be verified again.
+    pub(super) review: bool,
+}
+
+/// A handshake that the peer began, at its end.
+pub(super) struct Accepted {
+    /// The digest of the request.
+    pub(super) request: Hash,
+    pub(super) exchange_key: KeyMaterial,
 }
 
 /// A handshake that this participant began, at its end.
@@ -197,9 +211,8 @@ impl Job {
             Work::Conclude { local, check, sent, reply } => {
                 conclude(&local, &check, &sent, &reply, peer).map(|done| Outcome::Concluded(Box::new(done)))
             }
-            Work::Accept { check, review, candidate, last } => {
-                let reviewed = if review { candidate.credential.review(&check.trust, check.now) } else { Ok(()) };
-                reviewed.and_then(|()| accept(check.now, &candidate, &last)).map(Outcome::Accepted)
+            Work::Accept { check, candidates, last } => {
+                accept_any(&check, &candidates, &last).map(|accepted| Outcome::Accepted(Box::new(accepted)))
             }
             Work::Review { check, credential } => {
                 credential.review(&check.trust, check.now).map(|()| Outcome::Reviewed)
@@ -323,6 +336,20 @@ fn conclude(
     let exchange_key = derive(&sent.share, &transcript.dh2, &transcript)?;
     let signature = local.sign(&credential, &transcript.final_text())?;
     Ok(Concluded { credential: Arc::new(credential), transcript, signature, exchange_key })
+}
+
+/// The first candidate that the message completes. Any host can repeat a request with another public key, and a last
+/// message need not name the key that it is for.
+fn accept_any(check: &Check, candidates: &[ToConfirm], last: &Final) -> Result<Accepted, Refusal> {
+    let mut refusal = None;
+    for ToConfirm { candidate, review } in candidates {
+        let reviewed = if *review { candidate.credential.review(&check.trust, check.now) } else { Ok(()) };
+        match reviewed.and_then(|()| accept(check.now, candidate, last)) {
+            Ok(exchange_key) => return Ok(Accepted { request: candidate.digest, exchange_key }),
+            Err(why) => refusal = refusal.or(Some(why)),
+        }
+    }
+    Err(refusal.unwrap_or(Refusal::Signature))
 }
 
 fn accept(now: WallTime, candidate: &Candidate, last: &Final) -> Result<KeyMaterial, Refusal> {

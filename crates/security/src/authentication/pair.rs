@@ -97,6 +97,8 @@ pub(super) struct Session {
     pub(super) digest: Hash,
     /// The last message, until the peer shows that it has it.
     pub(super) last: Option<LastMessage>,
+    /// Whether the peer has shown that the handshake is complete there too.
+    pub(super) is_confirmed: bool,
 }
 
 #[derive(Debug)]
@@ -140,8 +142,6 @@ pub(super) struct Running {
     pub(super) kind: Kind,
     /// Of the message that it examines.
     pub(super) digest: Option<Hash>,
-    /// The request of the candidate that it may confirm.
-    pub(super) candidate: Option<Hash>,
     pub(super) identity: MessageIdentity,
     pub(super) source: IpAddr,
     /// Its result does not count if the trust has changed.

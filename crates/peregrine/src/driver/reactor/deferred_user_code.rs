@@ -2,7 +2,7 @@
 //!
 //! | code | entries of the listener queue | bound |
 //! |---|---|---|
-//! | a waker | one for each task ([`DeferredWakers`]) | the number of tasks; wake-ups of a task coalesce |
+//! | a waker | one for each task ([`DeferredWakers`]) | the number of tasks, and 256 idle entries; wake-ups of a task coalesce |
 //! | a log event | one | [`EVENTS_MAX`]; further events are lost, counted and reported |
 //! | a destructor | up to [`LANES_MAX`] | [`VALUES_MAX`] values each; further values are leaked, counted and reported |
 //!

@@ -129,3 +129,20 @@ fn peer_that_has_signed_addresses_from_before_a_move_discovers_the_participant_a
     assert_eq!((lost(&secured.take_events(1)), lost(&secured.take_events(2))), (vec![], vec![]));
     assert_eq!(secured.domain.counters(1).rejoins, 1);
 }
+
+/// The peer has forgotten host 1, which takes it for authenticated as before and begins a handshake anew.
+#[test]
+fn peer_with_which_a_new_handshake_was_under_way_at_a_move_is_asked() {
+    let mut secured = matched();
+    secured.sign(2, 1, |_| ());
+    move_first(&mut secured);
+    secured.domain.cut = true;
+    secured.run(Span::from_secs(1));
+    secured.take_events(1);
+    for (host, peer) in [(1, 2), (2, 1)] {
+        secured.gates[&host].begin(prefix(peer));
+        secured.open(host, peer);
+    }
+    secured.run(Span::from_secs(3));
+    assert_eq!(lost(&secured.take_events(1)), [(prefix(2), LostReason::Moved)]);
+}

@@ -117,6 +117,25 @@ fn challenge_stays_until_a_handshake_is_complete_even_if_the_peer_was_forgotten(
     }
 }
 
+/// The last message never arrives, so that the peer begins again with the same challenge.
+#[test]
+fn session_that_the_peer_has_never_confirmed_is_replaced_however_late_it_announces_its_challenge() {
+    let mut world = World::pair(1, PERFECT);
+    world.announce(0, 1);
+    world.announce(1, 1);
+    while world.sent(0, names::HANDSHAKE_FINAL).is_empty() {
+        world.run_for(Span::from_micros(1));
+    }
+    world.arrivals.clear();
+    world.quality.loss = 100;
+    world.run_for(Span::from_secs(100));
+    assert_eq!([0, 1].map(|node| world.authentications(node)), [1, 0]);
+    world.quality = PERFECT;
+    world.announce(0, 1);
+    world.announce(1, 1);
+    run_until_both_agree(&mut world, 1);
+}
+
 /// A peer that keeps the first challenge that it has seen gets no other one in a reply.
 #[test]
 fn reply_contains_the_challenge_that_was_announced_before_the_handshake_began_anew() {

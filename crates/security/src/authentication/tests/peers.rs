@@ -137,6 +137,43 @@ fn peers_of_all_styles_that_begin_are_authenticated() {
     }
 }
 
+/// Any host can repeat a request with another public key, and this peer does not name its key in the last message.
+#[test]
+fn repeated_requests_with_other_keys_do_not_hide_the_true_one() {
+    for true_at in 0..3 {
+        let mut world = world_of(&PAIR[1], &PAIR[0]);
+        let peer = Peer { owner: &PAIR[0], style: CYCLONE, challenge: [3; 32] };
+        let shares = [7, 8, 9].map(|seed| {
+            PrivateShare::generate(peer.style.agreement, peer.style.coding, &Secret::copy_of(&[seed; 32])).unwrap()
+        });
+        for (_, dh1) in &shares {
+            let request = Request { credentials: peer.credentials(), dh1: dh1.clone(), challenge1: peer.challenge };
+            let token = peer.styled(request.token());
+            world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, token));
+            world.run_for(Span::from_millis(1));
+        }
+        let (share, dh1) = &shares[true_at];
+        let replies = world.sent(0, names::HANDSHAKE_REPLY);
+        let mut replies = replies.iter().map(|reply| GenericMessage::parse(reply).unwrap().data.remove(0));
+        let reply = replies.find(|reply| reply.binary(names::DH_1) == Some(dh1.as_slice())).unwrap();
+        let reply = Reply::parse(&reply).unwrap();
+        let transcript = Transcript {
+            hash1: peer.credentials().hash(),
+            challenge1: peer.challenge,
+            dh1: dh1.clone(),
+            hash2: reply.credentials.hash(),
+            challenge2: reply.challenge2,
+            dh2: reply.dh2.clone(),
+        };
+        let last = peer.styled(transcript.final_token(&peer.sign(&transcript.final_text())));
+        assert_eq!(last.binary(names::DH_1), None);
+        world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, last));
+        world.run_for(Span::from_millis(1));
+        let expected = exchange_key(&peer.challenge, &reply.challenge2, &share.agree(&reply.dh2).unwrap());
+        assert_eq!(world.nodes[0].keys.get(&PAIR[0].prefix), Some(&expected), "request {true_at}");
+    }
+}
+
 #[test]
 fn peers_of_all_styles_that_reply_are_authenticated() {
     for style in [CYCLONE, Style { with_nul: false, repeats: true, ..CYCLONE }] {

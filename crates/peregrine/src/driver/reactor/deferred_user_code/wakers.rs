@@ -15,7 +15,8 @@ const IDLE_MAX: usize = 256;
 
 /// The wakers that wait, and those that run.
 ///
-/// Each task has one entry, which a task of the application that waits can use once: the number of tasks is the bound.
+/// Each task has one entry, which a task of the application that waits can use once: the number of tasks, and
+/// [`IDLE_MAX`], is the bound.
 /// A task that is woken again before its waker has run, or while the waker runs, is woken once more.
 #[derive(Default)]
 pub(super) struct DeferredWakers {

@@ -11,7 +11,6 @@
 //! authenticated as before. Most peers begin a handshake then, or announce a challenge. Fast DDS waits for a request if
 //! the other side begins handshakes. This participant then ends the session as if the lease of the peer had ended.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -32,16 +31,15 @@ impl Participant {
         }
     }
 
-    /// Whether an authenticated peer believes a goodbye in clear, and no other.
+    /// Whether an authenticated peer may believe a goodbye in clear.
     pub(super) fn may_keep_lost_session(&self, peer: GuidPrefix) -> bool {
-        let believes_it = |remote: &&Box<RemoteParticipant>| {
-            Quirks::of(remote.data.vendor).keeps_sessions && !remote.has_secure_announcements()
-        };
-        self.remotes.get(&peer).filter(believes_it).is_some_and(|remote| remote.is_authenticated())
+        let remote = self.remotes.get(&peer).filter(|remote| Quirks::of(remote.data.vendor).keeps_sessions);
+        remote.is_some_and(|remote| remote.is_authenticated())
     }
 
     /// Lets such a peer discover this participant anew: this participant has moved, and the peer does not answer. The
-    /// goodbye is repeated until the peer is authenticated again, as after the end of its lease.
+    /// goodbye is repeated until the peer is authenticated again, as after the end of its lease. Fast DDS 2.9 announces
+    /// endpoints for secure announcements, and has none: a peer with such endpoints gets both kinds of goodbye.
     pub(super) fn rejoin_in_clear(&mut self, now: Instant, wall: Timestamp, peer: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&peer) else { return };
         let to = Arc::clone(&remote.metatraffic);
@@ -50,8 +48,11 @@ impl Participant {
             return;
         }
         self.lost_sessions.note(peer);
-        self.rejoins += 1;
-        self.remove_participant(now, wall, peer, LostReason::Moved);
+        self.rejoin_securely(now, wall, peer);
+        if self.remotes.contains_key(&peer) {
+            self.rejoins += 1;
+            self.remove_participant(now, wall, peer, LostReason::Moved);
+        }
         for message in [self.goodbye(wall, Some(peer)), self.announcement(wall, Some(peer))] {
             self.say(&message, Arc::clone(&to));
         }

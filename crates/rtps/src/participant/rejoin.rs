@@ -193,8 +193,8 @@ impl RemoteParticipant {
         }
     }
 
-    /// Whether it receives secure announcements. Fast DDS 2.9 does not.
-    pub(super) fn has_secure_announcements(&self) -> bool {
+    /// Whether it announces the endpoint for secure announcements. Fast DDS 2.9 does, and does not answer there.
+    fn has_secure_announcements(&self) -> bool {
         self.builtin_endpoints().contains(BuiltinEndpointSet::PARTICIPANT_SECURE_READER)
     }
 

@@ -1,8 +1,8 @@
 //! Authenticated peers that take no notice of a move of this participant.
 //!
 //! Such a peer believes only a goodbye under the keys of the secure announcements. This participant sends it, forgets
-//! the peer, and announces itself to the addresses of the peer. Both discover and authenticate each other anew. A peer
-//! without secure announcements, as Fast DDS 2.9, gets a goodbye in clear: see [`super::kept_sessions`].
+//! the peer, and announces itself to the addresses of the peer. Both discover and authenticate each other anew. Fast
+//! DDS gets a goodbye in clear as well: see [`super::kept_sessions`].
 //!
 //! The goodbye has the number after the last announcement. A GAP before it passes over announcements that the peer has
 //! not received: its requests for them go to the former addresses. This participant then writes its announcement once

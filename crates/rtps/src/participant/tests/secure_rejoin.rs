@@ -93,22 +93,26 @@ fn without_secure_announcements(secured: &mut Secured) {
 }
 
 #[test]
-fn peer_without_secure_announcements_that_does_not_answer_gets_a_goodbye_in_clear() {
-    let mut secured = pair();
-    without_secure_announcements(&mut secured);
-    secured.domain.deaf = Some(1);
-    secured.domain.sent.clear();
-    move_before(&mut secured, VendorId::FAST_DDS);
-    assert_eq!(lost(&secured.take_events(1)), [(prefix(2), LostReason::Moved)]);
-    let goodbyes = |secured: &Secured| secured.domain.sent_to(1, 2).iter().filter(|m| m.is_goodbye()).count();
-    assert_eq!(goodbyes(&secured), 1);
-    // The peer announces itself, and is not authenticated.
-    secured.gates[&1].clear();
-    secured.domain.deaf = None;
-    secured.domain.places.insert(1, 77);
-    secured.domain.vendors.insert(2, VendorId::FAST_DDS);
-    secured.run(Span::from_secs(10));
-    assert!(goodbyes(&secured) > 1, "the goodbye is repeated until the peer is authenticated");
+fn peer_that_may_have_no_secure_announcements_and_does_not_answer_gets_a_goodbye_in_clear() {
+    for announces_them in [true, false] {
+        let mut secured = pair();
+        if !announces_them {
+            without_secure_announcements(&mut secured);
+        }
+        secured.domain.deaf = Some(1);
+        secured.domain.sent.clear();
+        move_before(&mut secured, VendorId::FAST_DDS);
+        assert_eq!(lost(&secured.take_events(1)), [(prefix(2), LostReason::Moved)]);
+        let goodbyes = |secured: &Secured| secured.domain.sent_to(1, 2).iter().filter(|m| m.is_goodbye()).count();
+        assert_eq!((goodbyes(&secured), secured.domain.counters(1).rejoins), (1, 1));
+        // The peer announces itself, and is not authenticated.
+        secured.gates[&1].clear();
+        secured.domain.deaf = None;
+        secured.domain.places.insert(1, 77);
+        secured.domain.vendors.insert(2, VendorId::FAST_DDS);
+        secured.run(Span::from_secs(10));
+        assert!(goodbyes(&secured) > 1, "the goodbye is repeated until the peer is authenticated");
+    }
 }
 
 #[test]

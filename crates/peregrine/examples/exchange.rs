@@ -7,8 +7,8 @@
 //! `exchange memory|loan|same-process COUNT`: samples of 32 bytes by shared memory between two participants, as between
 //! processes, encoded or built in place; and built in place for a listener of the same participant.
 //!
-//! `exchange protected none|sign|encrypt|costliest COUNT`, with the feature `security`: as `each`, between participants
-//! with DDS Security.
+//! `exchange protected none|sign|encrypt|sign-encrypt|costliest COUNT`, with the feature `security`: as `each`, between
+//! participants with DDS Security.
 
 #![forbid(unsafe_code)]
 
@@ -246,8 +246,9 @@ fn protected_sides(kinds: &str) -> Result<[DomainParticipant; 2]> {
         "none" => (No, No, No),
         "sign" => (Sign, No, No),
         "encrypt" => (Encrypt, No, No),
+        "sign-encrypt" => (Sign, Encrypt, No),
         "costliest" => (Sign, EncryptWithOriginAuthentication, Encrypt),
-        _ => return Err("the kinds of protection are none, sign, encrypt and costliest".into()),
+        _ => return Err("the kinds of protection are none, sign, encrypt, sign-encrypt and costliest".into()),
     };
     let levels = realm::Levels { messages, discovery: No, submessages, payloads };
     let realm = realm::Realm::new(levels);

@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::callgrind::Profile;
+use super::protection::{self, Cost};
 use crate::process::{output, run, succeeds};
 use crate::workspace::Workspace;
 
@@ -25,11 +26,11 @@ const MODES: [(&str, &str); 5] = [
     ("batch", "32 bytes, in batches of 128, acknowledged as usual"),
     ("same-process", "32 bytes, built in place for a listener of the same process"),
 ];
-/// Protections by DDS Security: the argument of the example after `protected`.
+/// Protections by DDS Security: the argument of the example after `protected`. Without protection, it is `none`.
 const PROTECTIONS: [(&str, &str); 4] = [
-    ("none", "participants with DDS Security, nothing protected"),
     ("sign", "signed messages"),
     ("encrypt", "encrypted messages"),
+    ("sign-encrypt", "signed messages, encrypted submessages"),
     ("costliest", "signed messages, encrypted submessages with origin authentication, encrypted payloads"),
 ];
 /// The argument of the example of samples in place: bytes of payload, left unfilled.
@@ -37,7 +38,8 @@ const FLAT_BYTES: &str = "32";
 /// Rows of a table.
 const ROWS: usize = 20;
 /// The parts of an exchange, by the example's functions.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 9] = [
+    (protection::EXCHANGE, "the exchange of single samples, without the set-up before"),
     ("exchange::lend", "loan: the memory for a sample"),
     ("exchange::write_lent", "write: number, keep, hand over"),
     ("exchange::take_in_place", "take: out of the cache, read, returned"),
@@ -71,11 +73,19 @@ pub(crate) fn print(workspace: &Workspace) -> Result<()> {
         print_tables(&PARTS, &few.profile, &many.profile);
     }
     build(workspace, "peregrine", "exchange", &["--features", "security"])?;
-    for (kinds, what) in PROTECTIONS {
-        let [few, many] = count_both(&program, target, &["protected", kinds])?;
+    let cost_of = |mode: &[&str], what: &str| -> Result<Cost> {
+        let [few, many] = count_both(&program, target, mode)?;
         println!("\n32 bytes, every sample is acknowledged; {what}");
         print_tables(&PARTS, &few.profile, &many.profile);
+        Ok(Cost::per_sample(&few.profile, &many.profile, COUNTS[1] - COUNTS[0]))
+    };
+    let no_security = cost_of(&["each"], "no security, in a program that contains it")?;
+    let unprotected = cost_of(&["protected", "none"], "participants with DDS Security, nothing protected")?;
+    let mut levels = Vec::new();
+    for (kinds, what) in PROTECTIONS {
+        levels.push((kinds, cost_of(&["protected", kinds], what)?));
     }
+    protection::print(no_security, unprotected, &levels);
     let [few, many] = count_both(&target.join("release/examples/flat"), target, &[FLAT_BYTES])?;
     println!("\n{FLAT_BYTES} bytes in a mutable structure, built in place and viewed");
     print_tables(&FLAT_PARTS, &few.profile, &many.profile);

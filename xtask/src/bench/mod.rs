@@ -10,6 +10,7 @@ mod idle;
 mod instructions;
 mod outages;
 mod pair;
+mod protection;
 mod rows;
 mod shared_memory;
 mod tails;

@@ -160,6 +160,30 @@ fn captured_message_with_three_levels_is_opened() {
     assert_eq!(payload::open(sealer, other, payload, &mut BufferPool::new(0)), Err(OpenError::NotAuthentic));
 }
 
+#[test]
+fn sealed_payload_of_another_length_than_it_states_is_refused() {
+    let heard = receive_all(&hex(MESSAGE));
+    let [sealed] = &heard.payloads[..] else { panic!("one sample") };
+    let writer = Guid::new(GuidPrefix::UNKNOWN, WRITER);
+    let open = |bytes: &[u8]| {
+        let sealer = PayloadSealer { protection: &Captured, writer: WRITER, kind: ProtectionKind::Encrypt };
+        payload::open(sealer, writer, bytes, &mut BufferPool::new(0)).map(|opened| opened.to_vec())
+    };
+    let refused = Err(OpenError::NotAuthentic);
+    for len in 0..sealed.len() {
+        assert_eq!(open(&sealed[..len]), refused, "{len} of {} bytes", sealed.len());
+    }
+    // A payload is padded to a multiple of four bytes.
+    let longer = |by: usize| open(&[&sealed[..], &[0; 8][..by]].concat());
+    assert_eq!((longer(3), longer(4)), (Ok(hex(PAYLOAD)), refused.clone()));
+    let stated = CryptoHeader::LEN..CryptoHeader::LEN + 4;
+    for len in [0u32, 8, 11, 13, 16, 0x7fff_ffff, u32::MAX] {
+        let mut changed = sealed.clone();
+        changed[stated.clone()].copy_from_slice(&len.to_be_bytes());
+        assert_eq!(open(&changed), refused, "{len} bytes");
+    }
+}
+
 /// Bits that no MAC covers are among them: of the RTPS header, and of the headers of SRTPS_PREFIX and SRTPS_POSTFIX.
 #[test]
 fn captured_message_with_any_bit_changed_delivers_nothing() {
@@ -188,9 +212,9 @@ fn inconsistent_frames_are_malformed() {
         message[at + 1] |= 2;
         message
     };
-    let count = |at: usize| {
+    let count = |count: u32| {
         let mut message = whole.clone();
-        message[at + 23] = 200;
+        message[postfix + 20..].copy_from_slice(&count.to_be_bytes());
         message
     };
     for (what, message) in [
@@ -198,7 +222,11 @@ fn inconsistent_frames_are_malformed() {
         ("no SRTPS_PREFIX content", without(24..44)),
         ("an unknown flag of SRTPS_PREFIX", flags(20)),
         ("an unknown flag of SRTPS_POSTFIX", flags(postfix)),
-        ("more receivers than bytes", count(postfix)),
+        ("one receiver more than bytes", count(1)),
+        ("more receivers than bytes", count(200)),
+        // 20 bytes for each are 2³² + 4.
+        ("receivers whose bytes overflow 32 bits", count(0x0ccc_cccd)),
+        ("the greatest number of receivers", count(u32::MAX)),
         ("a submessage behind", [&whole[..], &whole[68..80]].concat()),
     ] {
         let heard = receive_all(&message);

@@ -7,7 +7,7 @@ use core::str::FromStr;
 use roxmltree::{Node, ParsingOptions};
 
 use super::error::{Document, DocumentError, Position, Warning};
-use crate::limits::{DOCUMENT_DEPTH, DOCUMENT_NODES};
+use crate::limits::{DOCUMENT_DEPTH, DOCUMENT_NODES, ELEMENT_ATTRIBUTES};
 
 /// Elements of other namespaces are extensions.
 const NAMESPACE_OF_THE_STANDARD: &str = "http://www.omg.org/";
@@ -20,6 +20,10 @@ pub(super) fn read<T>(
     text: &str,
     read: impl FnOnce(Element<'_, '_>) -> Result<T, DocumentError>,
 ) -> Result<(T, Vec<Warning>), DocumentError> {
+    if let Some(at) = element_with_many_attributes(text) {
+        let what = format!("an element has more than {ELEMENT_ATTRIBUTES} attributes");
+        return Err(DocumentError { document, at: Some(at), what });
+    }
     let options = ParsingOptions { allow_dtd: false, nodes_limit: DOCUMENT_NODES, ..ParsingOptions::default() };
     let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| {
         let at = error.pos();
@@ -34,6 +38,22 @@ pub(super) fn read<T>(
     }
     let value = read(root)?;
     Ok((value, warnings.into_inner()))
+}
+
+/// The place of the first element with too many attributes, before the parser compares each with all others.
+fn element_with_many_attributes(text: &str) -> Option<Position> {
+    let mut start = 0;
+    for part in text.split('<') {
+        if part.bytes().filter(|byte| *byte == b'=').count() > ELEMENT_ATTRIBUTES {
+            let before = text.get(..start).unwrap_or_default();
+            let line = before.lines().count().max(1);
+            let column = before.lines().last().unwrap_or_default().chars().count().max(1);
+            let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+            return Some(Position { line: number(line), column: number(column) });
+        }
+        start += part.len() + 1;
+    }
+    None
 }
 
 /// An element of a document.

@@ -170,6 +170,23 @@ fn chains_over_intermediate_authorities_are_found() {
 }
 
 #[test]
+fn intermediate_authority_that_has_expired_is_refused_and_limits_the_validity_of_the_chain() {
+    let extensions = Some(vec![basic_constraints(true, Some(0))]);
+    let draft = Draft { until: "20300101000000Z", extensions, ..Draft::new("Sub CA") };
+    let intermediate = EC_AUTHORITY.issue(&draft, TestKey::ec());
+    let leaf = intermediate.issue(&Draft::participant("P_a"), TestKey::ec());
+    let end = intermediate.certificate.not_after();
+    assert!(end < leaf.certificate.not_after() && end < EC_AUTHORITY.certificate.not_after());
+    let sent = core::slice::from_ref(&intermediate.certificate);
+    let configured = TrustAnchors { intermediates: sent.to_vec(), ..trusting(&EC_AUTHORITY) };
+    for (anchors, sent) in [(trusting(&EC_AUTHORITY), sent), (configured, &[][..])] {
+        assert_eq!(anchors.verify(&leaf.certificate, sent, end), Ok(end));
+        let late = anchors.verify(&leaf.certificate, sent, WallTime(end.0 + 1));
+        assert_eq!(fault_of(late), ("CN=Sub CA,O=Test,C=ES".to_owned(), ChainFault::Expired(end)));
+    }
+}
+
+#[test]
 fn search_for_a_chain_is_bounded() {
     let mut chain = vec![Identity::self_signed(&Draft::authority("Root"), TestKey::ec())];
     for _ in 0..20 {

@@ -223,6 +223,7 @@ fn participant_of_a_domain_without_permission_takes_part_in_nothing() {
     first.wait_matched("w", 1, LIMIT).unwrap();
     first.write("w", &sample(1, 100)).unwrap();
     expect(&mut friend, "f", &[(1, 100)]).unwrap();
+    first.wait_reason(&["is refused: the peer may not join: permissions", "<id>5</id>"], LIMIT).unwrap();
     assert_eq!((stranger.status("r").unwrap().matched_total, first.status("w").unwrap().matched_total), (0, 1));
 }
 

@@ -2,6 +2,7 @@ use peregrine_rtps::protection::ProtectionKind;
 
 use super::super::*;
 use super::{governance, topic_rule};
+use crate::limits::ELEMENT_ATTRIBUTES;
 
 #[test]
 fn governance_is_read_with_all_its_values() {
@@ -306,6 +307,24 @@ fn xml_that_costs_much_is_refused() {
     assert!(Governance::parse(&deep).unwrap_err().to_string().contains("nested in more than 16 levels"));
     let many = format!("<dds>{}</dds>", "<a/>".repeat(200_000));
     assert!(Governance::parse(&many).unwrap_err().to_string().contains("not well-formed XML"));
-    let attributes: String = (0..2000).map(|index| format!(" a{index}=\"\"")).collect();
-    assert!(Governance::parse(&format!("<dds{attributes}/>")).is_err());
+}
+
+#[test]
+fn element_with_more_attributes_than_the_bound_is_refused_with_its_place() {
+    let with = |count: usize| {
+        let attributes: String = (0..count).map(|index| format!(" a{index}=\"\"")).collect();
+        let rule = topic_rule("*", false);
+        governance(&rule.replace("<topic_rule>", &format!("<topic_rule must_interpret=\"false\"{attributes}>")))
+    };
+    // One is `must_interpret`.
+    assert!(Governance::parse(&with(ELEMENT_ATTRIBUTES - 1)).is_ok());
+    for count in [ELEMENT_ATTRIBUTES, 1_000_000] {
+        let text = with(count);
+        let refused = Governance::parse(&text).unwrap_err();
+        assert_eq!(refused.what, format!("an element has more than {ELEMENT_ATTRIBUTES} attributes"));
+        let line = text.lines().position(|line| line.contains("must_interpret")).unwrap();
+        let column = text.lines().nth(line).unwrap().find("<topic_rule m").unwrap();
+        let [line, column] = [line, column].map(|index| u32::try_from(index + 1).unwrap());
+        assert_eq!(refused.at, Some(Position { line, column }));
+    }
 }

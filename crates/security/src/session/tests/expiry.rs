@@ -58,6 +58,30 @@ fn permissions_that_expire_while_running_withdraw_the_keys() {
     assert!(denial.what.contains("valid from"), "{denial}");
 }
 
+/// Permissions have no list of revocations: what their authority has replaced counts as long as it is valid.
+#[test]
+fn earlier_permissions_that_are_still_valid_count_until_they_end() {
+    let may_publish = |start: &Start| {
+        let mut world = World::new(1, PERFECT);
+        world.add(&OWNERS[0], &Start::with(Rules::strict()));
+        world.add(&OWNERS[1], start);
+        world.meet();
+        let topic = EndpointDescription::of_topic(TOPIC);
+        world.call(0, |session, input| session.endpoint_made(input, READER, topic.clone())).unwrap();
+        let matched = world.try_discover(0, READER, 1, WRITER, &topic);
+        (world, matched)
+    };
+    let grant = ALL.replace("<publish><topics><topic>*", "<publish><topics><topic>Circle");
+    let later = Start { grant, ..Start::with(Rules::strict()) };
+    let earlier = Start { until: SOON_XML, ..Start::with(Rules::strict()) };
+    let (_, refused) = may_publish(&later);
+    assert!(matches!(refused, Err(NonMatch::RemoteDenied { .. })), "{refused:?}");
+    let (mut world, matched) = may_publish(&earlier);
+    assert!(matched.is_ok(), "{matched:?}");
+    world.run_for(Span::from_secs(105));
+    assert!(!world.is_authenticated(1, 0));
+}
+
 const DAY: i64 = 86_400;
 
 #[test]

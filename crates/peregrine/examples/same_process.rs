@@ -1,12 +1,13 @@
 //! Time from `write` to the return of the listener of a reader in the same process, by size of the sample and form of
-//! writing: encoded, built in place, shared.
+//! writing: encoded, built in place, shared. The floor is an `Arc` that passes through a mutex and a condition
+//! variable; the last columns are the ratios of the medians of `write_loan` and `write_shared` to it.
 //!
 //! `same_process [COUNT]`: the number of writes of each form (default 100,000), fewer for large samples.
 
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use peregrine::{
@@ -62,7 +63,10 @@ fn main() -> Result<()> {
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     let participant = DomainParticipant::builder(DOMAIN).config(config).build()?;
     println!("from write to the listener's return, ns: p50 and p99 of the mean of {BATCH} in a row");
-    println!("{:>10} {:>8} {:>15} {:>15} {:>15}", "bytes", "count", "write", "write_loan", "write_shared");
+    println!(
+        "{:>10} {:>8} {:>15} {:>15} {:>15} {:>15} {:>12} {:>14}",
+        "bytes", "count", "write", "write_loan", "write_shared", "floor", "loan / floor", "shared / floor"
+    );
     measure::<4>(&participant, count)?;
     measure::<128>(&participant, count)?;
     measure::<8192>(&participant, count)?;
@@ -93,10 +97,68 @@ fn measure<const N: usize>(participant: &DomainParticipant, count: usize) -> Res
         loan.set_number(number);
         Ok(_ = writer.write_loan(loan)?)
     })?;
-    let shared = time(count, &seen, |number| write_shared(&writer, &mut shared, number))?;
+    let times_of_shared = time(count, &seen, |number| write_shared(&writer, &mut shared, number))?;
+    let exchange = Exchange::default();
+    let floor = time(count, &seen, |number| {
+        Arc::get_mut(&mut shared).ok_or("the exchange still holds the value")?.set_number(number);
+        exchange.put(Arc::clone(&shared));
+        seen.store(exchange.take().number(), Ordering::Relaxed);
+        Ok(())
+    })?;
     let cell = |(p50, p99): (u64, u64)| format!("{p50} / {p99}");
-    println!("{octets:>10} {count:>8} {:>15} {:>15} {:>15}", cell(write), cell(loan), cell(shared));
+    let ratio = |(p50, _): (u64, u64)| p50 as f64 / floor.0.max(1) as f64;
+    println!(
+        "{octets:>10} {count:>8} {:>15} {:>15} {:>15} {:>15} {:>12.2} {:>14.2}",
+        cell(write),
+        cell(loan),
+        cell(times_of_shared),
+        cell(floor),
+        ratio(loan),
+        ratio(times_of_shared)
+    );
     Ok(())
+}
+
+/// A place for one value, which passes from the thread that puts it to the thread that takes it.
+struct Exchange<T> {
+    place: Mutex<Place<T>>,
+    is_filled: Condvar,
+}
+
+struct Place<T> {
+    value: Option<Arc<T>>,
+    /// Threads that wait for a value. Without them, `put` makes no system call.
+    waiting: usize,
+}
+
+impl<T> Default for Exchange<T> {
+    fn default() -> Self {
+        Self { place: Mutex::new(Place { value: None, waiting: 0 }), is_filled: Condvar::new() }
+    }
+}
+
+impl<T> Exchange<T> {
+    fn put(&self, value: Arc<T>) {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.value = Some(value);
+        let is_awaited = place.waiting > 0;
+        drop(place);
+        if is_awaited {
+            self.is_filled.notify_one();
+        }
+    }
+
+    fn take(&self) -> Arc<T> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(value) = place.value.take() {
+                return value;
+            }
+            place.waiting += 1;
+            place = self.is_filled.wait(place).unwrap_or_else(PoisonError::into_inner);
+            place.waiting -= 1;
+        }
+    }
 }
 
 /// The reader has released the value, so that it can be written again.

@@ -226,6 +226,13 @@ impl Writer {
         self.backlog_bytes() >= SEND_QUEUE_BYTES_MAX
     }
 
+    /// Whether the writer sends a sample only when it is written: no repairs, no history for late joiners, no other
+    /// thread that sends it later.
+    #[must_use]
+    pub const fn sends_only_at_once(&self) -> bool {
+        !self.config.reliable && !self.config.durable && !self.config.asynchronous
+    }
+
     /// Bytes of the backlog, to be sent or handed over.
     #[must_use]
     pub const fn backlog_bytes(&self) -> usize {

@@ -6,18 +6,27 @@
 use peregrine_rtps::limits::SEND_QUEUE_BYTES_MAX;
 use peregrine_rtps::payload::Payload;
 
-/// Bytes of the backlog for any number of threads and readers, besides some of the longest samples: a single sample may
-/// exceed every queue.
-const BACKLOG_BYTES_MAX: usize = 32 * SEND_QUEUE_BYTES_MAX;
+/// Bytes of the backlog for any number of threads, besides some of the longest samples: a single sample may exceed
+/// every queue.
+const BACKLOG_BYTES_MAX: Bound = Bound { bytes: 2 * SEND_QUEUE_BYTES_MAX, longest_samples: 2 };
 
-/// Samples besides: the one that is written, for each reader if each has a filter or keys of its own, and the last of
-/// each group of repairs.
-const LONGEST_SAMPLES: usize = 4;
+/// The same of a writer with repairs, or with history for late joiners, for any number of readers: with the last sample
+/// of each group of repairs.
+const REPAIR_BACKLOG_BYTES_MAX: Bound = Bound { bytes: 32 * SEND_QUEUE_BYTES_MAX, longest_samples: 4 };
+
+#[derive(Clone, Copy)]
+struct Bound {
+    bytes: usize,
+    /// Samples besides the one that is written for each reader, if each has a filter or keys of its own.
+    longest_samples: usize,
+}
 
 /// Asserts the bound in debug builds.
 #[derive(Debug, Default)]
 pub(super) struct BacklogCheck {
     longest_sample: usize,
+    /// A value was written whose length is known only once it is encoded.
+    has_unknown_len: bool,
 }
 
 impl BacklogCheck {
@@ -25,14 +34,47 @@ impl BacklogCheck {
     #[inline]
     pub(super) fn note_sample(&mut self, payload: &Payload) {
         if cfg!(debug_assertions) {
-            self.longest_sample = self.longest_sample.max(payload.known_len().unwrap_or_default());
+            let len = payload.known_len();
+            self.longest_sample = self.longest_sample.max(len.unwrap_or_default());
+            self.has_unknown_len |= len.is_none();
         }
     }
 
+    /// `sends_only_at_once`: see
+    /// [`Writer::sends_only_at_once`](peregrine_rtps::writer::Writer::sends_only_at_once).
     #[inline]
-    pub(super) fn assert_bounded(&self, backlog_bytes: usize, readers: usize) {
-        let samples = LONGEST_SAMPLES.saturating_add(readers);
-        let max = BACKLOG_BYTES_MAX.saturating_add(samples.saturating_mul(self.longest_sample));
+    pub(super) fn assert_bounded(&self, backlog_bytes: usize, readers: usize, sends_only_at_once: bool) {
+        let is_tight = sends_only_at_once && !self.has_unknown_len;
+        let bound = if is_tight { BACKLOG_BYTES_MAX } else { REPAIR_BACKLOG_BYTES_MAX };
+        let samples = bound.longest_samples.saturating_add(readers);
+        let max = bound.bytes.saturating_add(samples.saturating_mul(self.longest_sample));
         debug_assert!(backlog_bytes <= max, "a writer has a backlog of {backlog_bytes} bytes, above {max}");
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    const LEN: usize = 1_000;
+
+    fn is_fault(backlog_bytes: usize, sends_only_at_once: bool) -> bool {
+        let assert = move || {
+            let mut check = BacklogCheck::default();
+            check.note_sample(&Payload::copy_of(&[0; LEN]));
+            check.assert_bounded(backlog_bytes, 1, sends_only_at_once);
+        };
+        catch_unwind(assert).is_err()
+    }
+
+    #[test]
+    fn backlog_of_writer_without_repairs_beyond_two_queues_and_a_few_samples_is_a_fault() {
+        let most = 2 * SEND_QUEUE_BYTES_MAX + 3 * LEN;
+        assert!(!is_fault(most, true));
+        assert_eq!(is_fault(most + 1, true), cfg!(debug_assertions));
+        assert!(!is_fault(most + 1, false), "repairs may be among them");
+        assert_eq!(is_fault(32 * SEND_QUEUE_BYTES_MAX + 5 * LEN + 1, false), cfg!(debug_assertions));
     }
 }

@@ -16,8 +16,12 @@ const ANSWERS_BYTES_MAX: usize = 1 << 16;
 /// Readers whose acknowledgements are [gathered](DirtyEndpoints::owes_many_answers).
 const GATHERED_FROM: usize = 8;
 
+/// Entries of one list at most: each endpoint of the process once, and duplicates. A duplicate needs an input of its
+/// own, and one receive call returns 1 MiB, which is less than 2^16 submessages. A list is emptied after each call.
+const LISTED_MAX: usize = 1 << 20;
+
 /// The endpoints with unprocessed inputs. Each is listed once; a duplicate, possible if threads with lists of their own
-/// add an endpoint in turns, is harmless.
+/// add an endpoint in turns, is harmless. The lists are bounded by [`LISTED_MAX`].
 #[derive(Default)]
 pub(crate) struct DirtyEndpoints {
     round: Round,
@@ -35,19 +39,19 @@ pub(crate) struct DirtyEndpoints {
 impl DirtyEndpoints {
     pub(crate) fn topic(&mut self, core: &Arc<TopicCore>) {
         if !self.topics.iter().any(|t| Arc::ptr_eq(t, core)) {
-            self.topics.push(Arc::clone(core));
+            list(&mut self.topics, core);
         }
     }
 
     pub(crate) fn reader(&mut self, core: &Arc<ReaderCore>) {
         if core.mark.set(self.round.number()) {
-            self.readers.push(Arc::clone(core));
+            list(&mut self.readers, core);
         }
     }
 
     pub(crate) fn writer(&mut self, core: &Arc<WriterCore>) {
         if core.mark.set(self.round.number()) {
-            self.writers.push(Arc::clone(core));
+            list(&mut self.writers, core);
         }
     }
 
@@ -91,7 +95,7 @@ impl DirtyEndpoints {
             AfterEvents::RunListener => true,
             AfterEvents::Acknowledge => {
                 if reader.answer_mark.set(round) {
-                    answering.push(Arc::clone(reader));
+                    list(answering, reader);
                 }
                 false
             }
@@ -170,3 +174,11 @@ impl DirtyEndpoints {
         reader::run_listeners(self.readers.drain(..), now);
     }
 }
+
+fn list<E>(endpoints: &mut Vec<Arc<E>>, endpoint: &Arc<E>) {
+    endpoints.push(Arc::clone(endpoint));
+    debug_assert!(endpoints.len() <= LISTED_MAX, "a round has more inputs than a receive call returns");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -585,7 +585,8 @@ impl WriterState {
         Writes::note();
         self.backlog.note_sample(&change.payload);
         let written = self.writer.write(at, change);
-        self.backlog.assert_bounded(self.writer.backlog_bytes(), self.matched.len());
+        let (bytes, readers) = (self.writer.backlog_bytes(), self.matched.len());
+        self.backlog.assert_bounded(bytes, readers, self.writer.sends_only_at_once());
         written
     }
 

@@ -31,7 +31,8 @@ pub(in crate::driver) struct Publishing {
 
 #[derive(Default)]
 struct Turns {
-    /// Each writer once, with the time from which its flow controller permits sending.
+    /// Each writer once, with the time from which its flow controller permits sending: the number of writers is the
+    /// bound.
     queue: VecDeque<(Instant, Arc<dyn Publish>)>,
     is_closed: bool,
     /// Whether a turn has panicked: the writer may be queued by its own turn, or by another thread, and again after it.
@@ -157,6 +158,8 @@ impl Publishing {
 mod tests {
     use std::sync::atomic::AtomicU32;
 
+    use peregrine_rtps::id::GuidPrefix;
+
     use super::*;
 
     /// A writer whose first turn panics after its rest was left to the next one, perhaps by another thread, or after
@@ -205,5 +208,38 @@ mod tests {
             }
             assert_eq!(writer.turns.load(Ordering::SeqCst), 1 + u32::from(has_rest));
         }
+    }
+
+    /// A writer with messages without end.
+    struct Endless(Guid);
+
+    impl Publish for Endless {
+        fn guid(&self) -> Guid {
+            self.0
+        }
+
+        fn publish(self: Arc<Self>) -> PublishOutcome {
+            PublishOutcome::Again
+        }
+
+        fn awaits_turn(&self) -> bool {
+            true
+        }
+    }
+
+    fn endless(number: u8) -> Arc<dyn Publish> {
+        Arc::new(Endless(Guid { prefix: GuidPrefix([number; 12]), ..Guid::default() }))
+    }
+
+    #[test]
+    fn queue_holds_each_of_many_writers_once() {
+        let publishing = Publishing::default();
+        (0..=u8::MAX).for_each(|number| publishing.add(endless(number)));
+        (0..5).for_each(|_| _ = publishing.run_ready_writers());
+        assert_eq!(publishing.turns().queue.len(), 256);
+        let second = catch_unwind(AssertUnwindSafe(|| publishing.add(endless(7))));
+        assert_eq!(second.is_err(), cfg!(debug_assertions), "a writer is queued twice");
+        (0..=u8::MAX).for_each(|number| publishing.remove(endless(number).guid()));
+        assert!(publishing.turns().queue.is_empty());
     }
 }

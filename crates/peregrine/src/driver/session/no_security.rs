@@ -1,6 +1,5 @@
 //! In place of `security` in a build without DDS Security: a type without values.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use peregrine_rtps::discovery::data::OpaqueValue;
@@ -66,11 +65,11 @@ impl Security {
         match *self {}
     }
 
-    pub(super) const fn report_of_discovery(&self, _: &ParticipantEvent) {
+    pub(super) const fn report_of_discovery(&self, _: &ParticipantEvent) -> Option<SecurityReport> {
         match *self {}
     }
 
-    pub(super) const fn process(&self, _: Instant, _: &mut Participant, _: &mut VecDeque<SecurityReport>) -> bool {
+    pub(super) const fn process(&self, _: Instant, _: &mut Participant, _: &mut dyn FnMut(SecurityReport)) -> bool {
         match *self {}
     }
 }

@@ -3,7 +3,7 @@
 mod events;
 mod signs_of_life;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -591,18 +591,14 @@ impl ParticipantCore {
         let mut dirty = DirtyEndpoints::default();
         let now = now();
         let mut batch = TransmitBatch::default();
-        let mut reports = VecDeque::new();
         loop {
             while let Some(event) = locked.rtps.poll_event() {
-                if let Some(security) = &self.security {
-                    security.report_of_discovery(&event);
+                if let Some(report) = self.security.as_ref().and_then(|security| security.report_of_discovery(&event)) {
+                    locked.report(report);
                 }
                 locked.apply(now, &event, self.services.channel_requests(), &mut dirty);
             }
-            if let Some(security) = &self.security
-                && security.process(now, &mut locked.rtps, &mut reports)
-            {
-                locked.report(&mut reports);
+            if self.security.as_ref().is_some_and(|security| locked.process_security(now, security)) {
                 continue;
             }
             if !locked.rtps.poll_transmit(now, &mut batch) {

@@ -6,9 +6,8 @@
 mod guarded_plugins;
 mod pre_shared;
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use peregrine_rtps::discovery::data::{OPAQUE_VALUE_BYTES_MAX, OpaqueValue};
 use peregrine_rtps::id::{EntityId, GuidPrefix};
@@ -51,8 +50,6 @@ pub(crate) struct Security {
     /// `None` without certificates.
     authenticated: Option<Arc<ParticipantSecurity>>,
     pre_shared: Option<Arc<PreSharedKeys>>,
-    /// Events that the session does not know.
-    reports: Mutex<VecDeque<SecurityReport>>,
     participant: OnceLock<Weak<dyn RunsJobs>>,
 }
 
@@ -77,7 +74,7 @@ impl Environment for System {
 /// Takes what leaves the session in one call of [`Security::process`].
 struct Taker<'a> {
     participant: Option<&'a Weak<dyn RunsJobs>>,
-    reports: &'a mut VecDeque<SecurityReport>,
+    report: &'a mut dyn FnMut(SecurityReport),
 }
 
 impl Outlet for Taker<'_> {
@@ -90,7 +87,7 @@ impl Outlet for Taker<'_> {
 
     fn report(&mut self, event: SecurityEvent) {
         log_event(&event);
-        self.reports.push_back(event);
+        (self.report)(event);
     }
 
     fn not_sent(&mut self, peer: GuidPrefix, error: SecureSendError) {
@@ -115,7 +112,6 @@ impl Security {
         Ok(Arc::new(Self {
             pre_shared: authenticated.pre_shared_keys(),
             authenticated: Some(authenticated),
-            reports: Mutex::default(),
             participant: OnceLock::new(),
         }))
     }
@@ -198,28 +194,27 @@ impl Security {
         }
     }
 
-    /// Reports what only discovery sees: messages that the participant has refused for lack of protection, and
-    /// announcements in clear that contradict signed ones.
-    pub(super) fn report_of_discovery(&self, event: &ParticipantEvent) {
-        match event {
+    /// The report of an event that only discovery sees: messages that the participant has refused for lack of
+    /// protection, or an announcement in clear that contradicts a signed one.
+    pub(super) fn report_of_discovery(&self, event: &ParticipantEvent) -> Option<SecurityReport> {
+        let report = match event {
             ParticipantEvent::MessagesRefused { from, refusal, count } => {
-                self.note(SecurityEvent::PacketsRefused { peer: *from, refusal: *refusal, count: *count });
+                SecurityEvent::PacketsRefused { peer: *from, refusal: *refusal, count: *count }
             }
             ParticipantEvent::AnnouncementContradicted { participant, parts } => {
-                self.note(SecurityEvent::AnnouncementContradicted { peer: *participant, parts: *parts });
+                SecurityEvent::AnnouncementContradicted { peer: *participant, parts: *parts }
             }
-            _ => {}
-        }
+            _ => return None,
+        };
+        log_event(&report);
+        Some(report)
     }
 
-    /// Hands received messages to the session, and takes its steps. Returns whether there were any. Adds events to
-    /// report to `reports`.
-    pub(super) fn process(&self, now: Instant, rtps: &mut Participant, reports: &mut VecDeque<SecurityReport>) -> bool {
-        if self.take_reports(reports) {
-            return true;
-        }
+    /// Hands received messages to the session, and takes its steps. Returns whether there were any. Calls `report` with
+    /// each event at once: a queue of events is that of an observer.
+    pub(super) fn process(&self, now: Instant, rtps: &mut Participant, report: &mut dyn FnMut(SecurityReport)) -> bool {
         let Some(security) = &self.authenticated else { return false };
-        security.process(now, rtps, &mut Taker { participant: self.participant.get(), reports })
+        security.process(now, rtps, &mut Taker { participant: self.participant.get(), report })
     }
 
     pub(super) fn job_done(&self, done: JobDone) {

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use peregrine_rtps::discovery::data::{ParticipantData, SharedMemoryAddress};
 use peregrine_rtps::id::Guid;
+use peregrine_rtps::limits::MATCHES_MAX;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::event::Token;
 use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, NotColocated, ReaderKey, WriterKey};
@@ -20,8 +21,8 @@ use tracing::Level;
 
 use super::incoming::Attachments;
 use super::requests::{
-    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, ChannelRequest, ConnectQueue, PendingConnection,
-    ReaderRequest, RequestedChannel, Requests, UNANSWERED_MAX, reason_of_failure,
+    ANSWER_TIMEOUT, ATTEMPTS_MAX, Cancelled, ChannelKey, ChannelRequest, PendingConnection, ReaderRequest,
+    RequestedChannel, Requests, UNANSWERED_MAX, reason_of_failure,
 };
 use super::services::ShmHost;
 use super::sources::Shared;
@@ -37,11 +38,11 @@ use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
 impl SharedMemory {
     pub(super) fn request_at(&self, reader: &Arc<ReaderCore>, writer: Guid, at: SharedMemoryAddress) {
-        let key = ChannelKey { writer, is_reliable: reader.lock().reader.is_reliable() };
+        let (key, now) = (ChannelKey { writer, is_reliable: reader.lock().reader.is_reliable() }, now());
         let request = ReaderRequest {
             core: Arc::downgrade(reader),
             guid: reader.guid,
-            until: now() + ANSWER_TIMEOUT,
+            until: now + ANSWER_TIMEOUT,
             attempts: 1,
             is_reported: false,
             is_demanded: false,
@@ -49,7 +50,7 @@ impl SharedMemory {
         let mut connect_queue = lock(&self.connect_queue);
         connect_queue.retries.remove(reader.guid, Some(writer));
         connect_queue.deferred.remove(reader.guid, Some(writer));
-        let must_wake = connect_queue.wanted.add(ChannelRequest { key, at, reader: request });
+        let must_wake = connect_queue.want(now, ChannelRequest { key, at, reader: request });
         drop(connect_queue);
         if must_wake {
             self.wake();
@@ -58,11 +59,13 @@ impl SharedMemory {
 
     /// Requests channels that were put off, because samples come.
     pub(super) fn request_deferred(&self, reader: Guid, writers: &[Guid]) {
-        let until = now() + ANSWER_TIMEOUT;
+        let now = now();
         let mut connect_queue = lock(&self.connect_queue);
-        let ConnectQueue { deferred, wanted, .. } = &mut *connect_queue;
-        let demanded = writers.iter().filter_map(|writer| deferred.take(reader, *writer, until));
-        demanded.for_each(|demanded| _ = wanted.add(demanded));
+        for writer in writers {
+            if let Some(demanded) = connect_queue.deferred.take(reader, *writer, now + ANSWER_TIMEOUT) {
+                connect_queue.want(now, demanded);
+            }
+        }
         drop(connect_queue);
         self.wake();
     }
@@ -75,8 +78,10 @@ impl SharedMemory {
             let core = wanted.reader.core.upgrade();
             // Before the reader watches, so that the first samples find the request. A thread that ends the match
             // first ends it at the reader, and then cancels the request.
-            lock(&self.connect_queue).deferred.add(&wanted);
-            if core.is_some_and(|core| core.watch_for_samples(writer)) {
+            if !lock(&self.connect_queue).deferred.add(&wanted) {
+                let text = format!("{MATCHES_MAX} requests of the reader are put off");
+                self.fall_back(wanted, NoSharedMemory::NotConnected(text));
+            } else if core.is_some_and(|core| core.watch_for_samples(writer)) {
                 log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "no channel until samples come"));
                 host.observe_path(reader, writer, DeliveryPath::Messages(NoSharedMemory::NoSamplesYet));
             } else {
@@ -90,8 +95,9 @@ impl SharedMemory {
         if wanted.reader.attempts >= ATTEMPTS_MAX {
             return self.fall_back(wanted, reason);
         }
-        let reader = wanted.reader.next_attempt(now() + ANSWER_TIMEOUT);
-        lock(&self.connect_queue).wanted.add(ChannelRequest { reader, ..wanted });
+        let now = now();
+        let reader = wanted.reader.next_attempt(now + ANSWER_TIMEOUT);
+        lock(&self.connect_queue).want(now, ChannelRequest { reader, ..wanted });
         self.wake();
     }
 
@@ -313,7 +319,7 @@ impl SharedMemory {
         }
         if !is_lasting {
             let reader = ReaderRequest { is_reported: true, ..wanted.reader };
-            lock(&self.connect_queue).retries.add(now(), ChannelRequest { reader, ..wanted });
+            lock(&self.connect_queue).retry(now(), ChannelRequest { reader, ..wanted });
             self.wake();
         }
     }

@@ -17,6 +17,7 @@
 
 mod connect_queue;
 pub(super) mod direct_take;
+mod ended_writers;
 mod incoming;
 mod process_ends;
 mod relief;
@@ -52,6 +53,7 @@ use crate::driver::net::socket_barrier::DeferredMessage;
 use crate::driver::route::shm::outgoing::{AttachRequest, MatchedRequest};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 use direct_take::{DirectTake, PollBudget};
+use ended_writers::{Ended, EndedWriters};
 use incoming::Incoming;
 use process_ends::ProcessEnds;
 pub(super) use relief::Taker;
@@ -81,8 +83,7 @@ pub(super) struct SharedMemory {
     has_waiting: AtomicBool,
     /// Whether endpoints have matched since the last check of the waiting requests.
     has_matched: AtomicBool,
-    /// The writers that have found the channel of a reader ended during a write. Each is listed once.
-    ended: Mutex<Vec<Guid>>,
+    ended: EndedWriters,
     process_ends: ProcessEnds,
     due: AtomicU64,
     incoming: Incoming,
@@ -162,7 +163,7 @@ impl SharedMemory {
             connect_queue: Mutex::default(),
             has_waiting: AtomicBool::new(false),
             has_matched: AtomicBool::new(false),
-            ended: Mutex::default(),
+            ended: EndedWriters::default(),
             process_ends: ProcessEnds::default(),
             due: AtomicU64::new(NEVER),
             incoming: Incoming::new()?,
@@ -520,14 +521,15 @@ impl SharedMemory {
     }
 
     fn poll_ended_writers(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
-        let ended = std::mem::take(&mut *lock(&self.ended));
+        let Ended::Of(ended) = self.ended.take() else { return self.poll_channels_of_all(connections, host) };
         for core in ended.into_iter().filter_map(|writer| connections.sources.writer(writer)).collect::<Vec<_>>() {
             self.poll_channels_of(connections, &core, None, host);
             connections.sources.remove_ended(&core);
         }
     }
 
-    /// Polls the channels of all writers, after an event of a channel that is not known any more.
+    /// Polls the channels of all writers: after an event of a channel that is not known any more, and after too many
+    /// ends.
     #[cold]
     fn poll_channels_of_all(&self, connections: &mut ConnectionManager, host: &dyn ShmHost) {
         for core in connections.sources.writers().collect::<Vec<_>>() {
@@ -611,15 +613,9 @@ impl SharedMemoryHost for SharedMemory {
 
     /// The writer thereby closed the descriptor, so the poller reports nothing for this channel.
     fn note_ended(&self, writer: Guid) {
-        let mut ended = lock(&self.ended);
-        if ended.contains(&writer) {
-            // The thread that listed the writer wakes the thread that polls connections, which takes the list before it
-            // looks for ended channels.
-            return;
+        if self.ended.add(writer) {
+            self.wake();
         }
-        ended.push(writer);
-        drop(ended);
-        self.wake();
     }
 
     fn demand(&self, reader: Guid, writers: &[Guid]) {

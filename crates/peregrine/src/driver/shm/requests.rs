@@ -6,9 +6,12 @@ use std::sync::Weak;
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::limits::MATCHES_MAX;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::shm::{ConnectError, Connecting, Gone};
+use tracing::Level;
 
+use crate::driver::base::user_code::log;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::shared_memory::NoSharedMemory;
 
@@ -128,7 +131,12 @@ const _: () = assert!(RETRY_AFTER.0 << RETRY_DOUBLINGS_MAX >= RETRY_AFTER_MAX.0)
 /// Maximum number of cancellations that wait for the thread that polls the connections.
 pub(super) const CANCELLED_MAX: usize = 1024;
 
+/// Maximum number of requests that wait for the thread that polls the connections. Further ones are retries.
+pub(super) const WANTED_MAX: usize = 1 << 18;
+
 /// Requests to the thread that polls the connections. Under `Poll`, that thread may take none of them for long.
+///
+/// `retries` and `deferred` have at most [`MATCHES_MAX`] entries for each reader, as many as a reader has writers.
 #[derive(Default)]
 pub(super) struct ConnectQueue {
     pub(in crate::driver) wanted: Requests,
@@ -139,23 +147,54 @@ pub(super) struct ConnectQueue {
     pub(super) is_connecting: bool,
 }
 
+impl ConnectQueue {
+    /// Adds a request, or a retry if too many requests wait. Returns whether there were no requests before: the thread
+    /// that polls the connections does not know of any.
+    pub(super) fn want(&mut self, now: Instant, wanted: ChannelRequest) -> bool {
+        if self.wanted.len() >= WANTED_MAX {
+            self.retry(now, wanted);
+            return false;
+        }
+        let is_first = self.wanted.add(wanted);
+        debug_assert!(self.wanted.len() <= WANTED_MAX);
+        is_first
+    }
+
+    /// Adds a retry of a request that has failed now. One of too many is dropped: the reader stays with messages.
+    pub(super) fn retry(&mut self, now: Instant, wanted: ChannelRequest) {
+        let (reader, writer) = (wanted.reader.guid, wanted.key.writer);
+        if !self.retries.add(now, wanted) {
+            log(Level::WARN, move || {
+                let max = MATCHES_MAX;
+                tracing::warn!(%reader, %writer, max, "too many requests for shared memory wait; samples stay in messages");
+            });
+        }
+    }
+}
+
 /// Requests by channel: at most one for each matched pair.
 #[derive(Default)]
-pub(super) struct Requests(BTreeMap<ChannelKey, RequestedChannel>);
+pub(super) struct Requests {
+    channels: BTreeMap<ChannelKey, RequestedChannel>,
+    /// The number of requests.
+    len: usize,
+}
 
 impl Requests {
-    /// Returns whether there were no requests before: the thread that polls the connections does not know of any.
+    /// Returns whether there were no requests before.
     pub(super) fn add(&mut self, wanted: ChannelRequest) -> bool {
         let ChannelRequest { key, at, reader } = wanted;
-        let is_first = self.0.is_empty();
-        let channel = self.0.entry(key).or_insert_with(|| RequestedChannel { key, at, readers: Vec::new() });
+        let is_first = self.channels.is_empty();
+        let channel = self.channels.entry(key).or_insert_with(|| RequestedChannel { key, at, readers: Vec::new() });
         channel.at = at;
         channel.readers.push(reader);
+        self.len += 1;
         is_first
     }
 
     pub(super) fn add_all(&mut self, wanted: RequestedChannel) {
-        match self.0.entry(wanted.key) {
+        self.len += wanted.readers.len();
+        match self.channels.entry(wanted.key) {
             Entry::Vacant(vacant) => _ = vacant.insert(wanted),
             Entry::Occupied(mut occupied) => {
                 let known = occupied.get_mut();
@@ -166,35 +205,35 @@ impl Requests {
     }
 
     pub(super) fn append(&mut self, others: Self) {
-        others.0.into_values().for_each(|wanted| self.add_all(wanted));
+        others.channels.into_values().for_each(|wanted| self.add_all(wanted));
     }
 
     /// Removes and returns the requests for which `is_meant`, called with the writer, is true.
     pub(super) fn extract(&mut self, mut is_meant: impl FnMut(&ReaderRequest, Guid) -> bool) -> Vec<ChannelRequest> {
         let mut extracted = Vec::new();
-        self.0.retain(|_, wanted| {
+        self.channels.retain(|_, wanted| {
             wanted.extract(&mut extracted, &mut is_meant);
             !wanted.readers.is_empty()
         });
+        self.len -= extracted.len();
         extracted
     }
 
     /// Takes all requests, by channel.
     pub(super) fn take(&mut self) -> impl Iterator<Item = RequestedChannel> + use<> {
-        std::mem::take(&mut self.0).into_values()
+        std::mem::take(self).channels.into_values()
     }
 
     pub(super) fn readers(&self) -> impl Iterator<Item = &ReaderRequest> {
-        self.0.values().flat_map(|wanted| &wanted.readers)
+        self.channels.values().flat_map(|wanted| &wanted.readers)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.channels.is_empty()
     }
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.readers().count()
+    pub(super) const fn len(&self) -> usize {
+        self.len
     }
 }
 
@@ -241,28 +280,37 @@ impl Cancelled {
 /// The readers that get messages until they request a channel again.
 #[derive(Default)]
 pub(super) struct Retries {
-    /// When, for each pair of a reader and a writer: at most one for each matched pair, and those that were unmatched
-    /// while the request failed.
-    waiting: HashMap<(Guid, Guid), (Instant, ChannelRequest)>,
+    /// When, by reader and writer: at most one for each matched pair, and those that were unmatched while the request
+    /// failed, but no more than [`MATCHES_MAX`] of each reader.
+    waiting: HashMap<Guid, HashMap<Guid, (Instant, ChannelRequest)>>,
     /// No later than the time of the first one.
     due: Option<Instant>,
 }
 
 impl Retries {
-    /// Adds a reader whose request has failed now.
-    pub(super) fn add(&mut self, now: Instant, wanted: ChannelRequest) {
+    /// Adds a reader whose request has failed now. Returns whether there was room.
+    pub(super) fn add(&mut self, now: Instant, wanted: ChannelRequest) -> bool {
         let at = now + wanted.reader.pause();
-        self.waiting.insert((wanted.reader.guid, wanted.key.writer), (at, wanted));
+        let of_reader = self.waiting.entry(wanted.reader.guid).or_default();
+        if of_reader.len() >= MATCHES_MAX && !of_reader.contains_key(&wanted.key.writer) {
+            return false;
+        }
+        of_reader.insert(wanted.key.writer, (at, wanted));
+        debug_assert!(of_reader.len() <= MATCHES_MAX);
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        true
     }
 
     /// Removes a reader, which needs no channel from this writer any more, or requests one by itself.
     pub(super) fn remove(&mut self, reader: Guid, writer: Option<Guid>) {
-        match writer {
-            Some(writer) => {
-                self.waiting.remove(&(reader, writer));
+        if let Some(of_reader) = self.waiting.get_mut(&reader) {
+            match writer {
+                Some(writer) => _ = of_reader.remove(&writer),
+                None => of_reader.clear(),
             }
-            None => self.waiting.retain(|(other, _), _| *other != reader),
+            if of_reader.is_empty() {
+                self.waiting.remove(&reader);
+            }
         }
         if self.waiting.is_empty() {
             self.due = None;
@@ -274,14 +322,18 @@ impl Retries {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }
-        let due = self.waiting.extract_if(|_, (at, _)| *at <= now).map(|(_, (_, wanted))| wanted).collect();
-        self.due = self.waiting.values().map(|(at, _)| *at).min();
+        let mut due = Vec::new();
+        self.waiting.retain(|_, of_reader| {
+            due.extend(of_reader.extract_if(|_, (at, _)| *at <= now).map(|(_, (_, wanted))| wanted));
+            !of_reader.is_empty()
+        });
+        self.due = self.waiting.values().flat_map(HashMap::values).map(|(at, _)| *at).min();
         due
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.values().map(HashMap::len).sum()
     }
 
     /// The time of the next [`Self::take_due`].
@@ -301,6 +353,8 @@ struct DeferredReader {
     is_reliable: bool,
     /// By their participant.
     writers: BTreeMap<GuidPrefix, DeferredWriters>,
+    /// The number of all of them: at most [`MATCHES_MAX`].
+    len: usize,
 }
 
 /// Writers of one participant.
@@ -311,18 +365,33 @@ struct DeferredWriters {
 }
 
 impl Deferred {
-    pub(super) fn add(&mut self, wanted: &ChannelRequest) {
+    /// Returns whether there was room.
+    pub(super) fn add(&mut self, wanted: &ChannelRequest) -> bool {
         let ChannelRequest { key: ChannelKey { writer, is_reliable }, at, reader } = wanted;
         let of_reader = self.0.entry(reader.guid).or_insert_with(|| DeferredReader {
             core: Weak::clone(&reader.core),
             is_reliable: *is_reliable,
             writers: BTreeMap::new(),
+            len: 0,
         });
+        let has_room = of_reader.len < MATCHES_MAX;
         let of_participant = of_reader.writers.entry(writer.prefix);
         let of_participant = of_participant.or_insert_with(|| DeferredWriters { at: *at, writers: Vec::new() });
         of_participant.at = *at;
-        if let Err(place) = of_participant.writers.binary_search(&writer.entity) {
-            of_participant.writers.insert(place, writer.entity);
+        match of_participant.writers.binary_search(&writer.entity) {
+            Ok(_) => true,
+            Err(place) if has_room => {
+                of_participant.writers.insert(place, writer.entity);
+                of_reader.len += 1;
+                debug_assert!(of_reader.len <= MATCHES_MAX);
+                true
+            }
+            Err(_) => {
+                if of_participant.writers.is_empty() {
+                    of_reader.writers.remove(&writer.prefix);
+                }
+                false
+            }
         }
     }
 
@@ -350,6 +419,7 @@ impl Deferred {
         let of_participant = of_reader.writers.get_mut(&writer.prefix)?;
         let place = of_participant.writers.binary_search(&writer.entity).ok()?;
         of_participant.writers.remove(place);
+        of_reader.len -= 1;
         let at = of_participant.at;
         if of_participant.writers.is_empty() {
             of_reader.writers.remove(&writer.prefix);
@@ -390,6 +460,14 @@ mod tests {
 
     fn guid(number: u8) -> Guid {
         Guid { prefix: GuidPrefix([number % 3; 12]), entity: EntityId([0, 0, number, 7]) }
+    }
+
+    /// The request of one reader for the n-th of many writers.
+    fn numbered(number: usize) -> ChannelRequest {
+        let [_, high, middle, low] = u32::try_from(number).unwrap().to_be_bytes();
+        let writer = Guid { prefix: GuidPrefix([low % 2; 12]), entity: EntityId([high, middle, low, 3]) };
+        let key = ChannelKey { writer, is_reliable: true };
+        ChannelRequest { key, ..wanted(1, 50, true) }
     }
 
     fn wanted(reader: u8, writer: u8, is_reliable: bool) -> ChannelRequest {
@@ -465,5 +543,36 @@ mod tests {
         assert!(!channel.is_demanded());
         channel.readers.push(ReaderRequest { is_demanded: true, ..wanted(2, 50, true).reader });
         assert!(channel.is_demanded());
+    }
+
+    #[test]
+    fn retries_and_deferred_requests_of_a_reader_past_the_bound_have_no_room() {
+        let (mut retries, mut deferred) = (Retries::default(), Deferred::default());
+        for number in 0..MATCHES_MAX {
+            assert!(retries.add(Instant(0), numbered(number)) && deferred.add(&numbered(number)), "{number}");
+        }
+        assert!(!retries.add(Instant(0), numbered(MATCHES_MAX)) && !deferred.add(&numbered(MATCHES_MAX)));
+        assert!(retries.add(Instant(0), numbered(7)) && deferred.add(&numbered(7)), "the pair has a place");
+        assert!(retries.add(Instant(0), wanted(2, 50, true)) && deferred.add(&wanted(2, 50, true)), "another reader");
+        assert_eq!((retries.len(), deferred.len()), (MATCHES_MAX + 1, MATCHES_MAX + 1));
+        retries.remove(guid(1), Some(numbered(7).key.writer));
+        deferred.remove(guid(1), Some(numbered(7).key.writer));
+        assert!(retries.add(Instant(0), numbered(MATCHES_MAX)) && deferred.add(&numbered(MATCHES_MAX)));
+        retries.remove(guid(1), None);
+        deferred.remove(guid(1), None);
+        assert_eq!((retries.len(), deferred.len()), (1, 1));
+    }
+
+    #[test]
+    fn requests_past_the_bound_become_retries() {
+        let mut queue = ConnectQueue::default();
+        for number in 0..WANTED_MAX {
+            assert_eq!(queue.want(Instant(0), wanted(1, 50, true)), number == 0);
+        }
+        assert!(!queue.want(Instant(0), wanted(2, 50, true)));
+        assert_eq!((queue.wanted.len(), queue.retries.len()), (WANTED_MAX, 1));
+        assert_eq!(queue.wanted.extract(|_, _| true).len(), WANTED_MAX);
+        assert!(queue.want(Instant(0), wanted(2, 50, true)), "there is room again");
+        assert_eq!(queue.wanted.len(), queue.wanted.readers().count());
     }
 }

@@ -41,8 +41,14 @@ struct Slots([UnsafeCell<u64>; 6]);
 // SAFETY: the tested protocol keeps accesses apart; the thread sanitizer reports a violation.
 unsafe impl Sync for Slots {}
 
+/// The number of samples of a test with threads: fewer under `cargo xtask hunt`, where each yield of a thread gives the
+/// core to a busy loop for some milliseconds.
+fn samples_between_threads() -> u64 {
+    if std::env::var_os("PEREGRINE_HUNTED").is_some() { 1_000 } else { 30_000 }
+}
+
 fn pass_between_threads(overflow: Overflow) {
-    const LAST: u64 = 30_000;
+    let last = samples_between_threads();
     let pages = Pages::new(4, 2, overflow);
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     let slots = Arc::new(Slots([const { UnsafeCell::new(0) }; 6]));
@@ -50,7 +56,7 @@ fn pass_between_threads(overflow: Overflow) {
         let slots = Arc::clone(&slots);
         move || {
             let mut free: Vec<usize> = (0..6).collect();
-            for value in 1..=LAST {
+            for value in 1..=last {
                 while free.is_empty() || !sender.has_room().unwrap() {
                     if overflow == Overflow::Evict {
                         sender.withdraw_oldest().unwrap();
@@ -67,7 +73,7 @@ fn pass_between_threads(overflow: Overflow) {
     });
     let (mut before, mut count) = (0, 0);
     let mut held: Option<(u64, Taken)> = None;
-    while before < LAST {
+    while before < last {
         let Some(taken) = receiver.take(&shared).unwrap() else {
             std::thread::yield_now();
             continue;
@@ -83,7 +89,7 @@ fn pass_between_threads(overflow: Overflow) {
         }
         if let Some((_, taken)) = held.replace((value, taken)) {
             let shared = Arc::clone(&shared);
-            if value % 512 == 1 {
+            if value % (last / 60) == 1 {
                 // Released on another thread, as applications do.
                 std::thread::spawn(move || shared.release(taken.cell)).join().unwrap();
             } else {
@@ -91,7 +97,7 @@ fn pass_between_threads(overflow: Overflow) {
             }
         }
     }
-    assert_eq!(count + receiver.lost(), LAST);
+    assert_eq!(count + receiver.lost(), last);
     writer.join().unwrap();
 }
 

@@ -96,7 +96,8 @@ pub(in crate::driver) struct Channels {
     /// Readers report acknowledgements up to this number, because threads wait for them.
     pub(in crate::driver) demand: Option<SequenceNumber>,
     pub(in crate::driver) room: RoomSpin,
-    /// Changes that were published without the history.
+    /// Changes that were published without the history: at most as many as the history has room for
+    /// ([`Writer::reserve_slot`](peregrine_rtps::writer::Writer::reserve_slot)).
     pub(in crate::driver) kept: VecDeque<RetainedChange>,
     /// Samples published on the fast path, counted once for each reader, that are not in the counters yet.
     sent: u64,

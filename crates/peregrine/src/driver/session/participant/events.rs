@@ -1,7 +1,5 @@
 //! Events of discovery and security, for the endpoints and the observers of a participant.
 
-use std::collections::VecDeque;
-
 use peregrine_rtps::discovery::data::ParticipantData;
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::limits::MATCHES_MAX;
@@ -16,7 +14,7 @@ use crate::driver::base::user_code::log;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::session::event_log;
 use crate::driver::session::observer::DiscoveryEvent;
-use crate::driver::session::security::{SecurityReport, event_of};
+use crate::driver::session::security::{Security, SecurityReport, event_of};
 
 impl Locked {
     pub(crate) const fn next_observer(&mut self) -> u64 {
@@ -41,11 +39,19 @@ impl Locked {
         self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));
     }
 
-    /// Reports events of security to observers.
-    pub(super) fn report(&mut self, reports: &mut VecDeque<SecurityReport>) {
-        while let Some(report) = reports.pop_front() {
-            self.observe(|_| Some(event_of(report)));
-        }
+    /// Reports an event of security to observers.
+    pub(super) fn report(&mut self, report: SecurityReport) {
+        self.observe(|_| Some(event_of(report)));
+    }
+
+    /// Takes the steps of security, and reports its events to observers. Returns whether there were any steps.
+    pub(super) fn process_security(&mut self, now: Instant, security: &Security) -> bool {
+        let Self { rtps, observers, wakers, .. } = self;
+        security.process(now, rtps, &mut |report| {
+            wakers.wake_all();
+            let event = event_of(report);
+            observers.iter_mut().for_each(|observer| observer.push(event.clone()));
+        })
     }
 
     pub(super) fn apply(

@@ -1,20 +1,16 @@
 //! Pre-shared keys of a participant in the driver.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use peregrine_rtps::discovery::data::SecurityInfo;
-use peregrine_rtps::limits::REFUSED_SENDERS_MAX;
 use peregrine_rtps::participant::ParticipantConfig;
 use peregrine_rtps::protection::{ProtectionKind, SharedProtection};
 use peregrine_security::crypto::{KeyLength, Passphrases, PreSharedConfig, PreSharedKeys};
 use peregrine_security::documents::SecurityMasks;
 use peregrine_security::message::DataHolder;
 use peregrine_security::participant::announcement;
-use peregrine_security::session::SecurityEvent;
 
-use super::{Security, SecurityReport, fill, log_event};
-use crate::driver::base::sync::lock_leaf;
+use super::{Security, fill};
 use crate::error::{Error, SecurityError};
 
 /// The identity and the permissions of a participant without certificates (DDS Security 1.2 §10.7.2.1, §10.8.2.2).
@@ -23,10 +19,6 @@ const PERMISSIONS: &str = "DDS:Access:PSK:1.2";
 /// The attributes by which it announces its protection (DDS Security 1.2 §9.4.2.5, §10.4.2.4).
 const IS_PRE_SHARED_PROTECTED: u32 = 1 << 4;
 const IS_PRE_SHARED_ENCRYPTED: u32 = 1 << 6;
-
-/// Events that wait for the next call of [`Security::process`]. Discovery reports [`REFUSED_SENDERS_MAX`] and a few in
-/// a second.
-const REPORTS_MAX: usize = 2 * REFUSED_SENDERS_MAX;
 
 impl Security {
     /// Adds security with passphrases alone to the configuration of a participant. All that know the passphrase may do
@@ -53,12 +45,7 @@ impl Security {
         };
         let keys = Arc::new(PreSharedKeys::new(of_keys, Some(passphrases), &mut fill));
         config.protection = Some(SharedProtection::new(Arc::clone(&keys) as _));
-        Arc::new(Self {
-            authenticated: None,
-            pre_shared: Some(keys),
-            reports: Mutex::default(),
-            participant: OnceLock::new(),
-        })
+        Arc::new(Self { authenticated: None, pre_shared: Some(keys), participant: OnceLock::new() })
     }
 
     /// Replaces all passphrases, from the next message on.
@@ -69,22 +56,5 @@ impl Security {
         let keys = self.pre_shared.as_ref().ok_or(SecurityError::NoPreSharedKey)?;
         keys.replace(passphrases, &mut fill);
         Ok(())
-    }
-
-    pub(super) fn note(&self, event: SecurityEvent) {
-        log_event(&event);
-        let mut reports = lock_leaf(&self.reports);
-        // More do not come before they are taken.
-        if reports.len() < REPORTS_MAX {
-            reports.push_back(event);
-        }
-    }
-
-    /// Moves waiting events to the others. Returns whether there are any.
-    pub(super) fn take_reports(&self, reports: &mut VecDeque<SecurityReport>) -> bool {
-        let mut waiting = lock_leaf(&self.reports);
-        let has_some = !waiting.is_empty();
-        reports.append(&mut waiting);
-        has_some
     }
 }

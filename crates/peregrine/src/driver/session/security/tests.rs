@@ -125,8 +125,8 @@ fn dropped_job_fails_its_handshake_and_occupies_nothing() {
     let gate = Arc::clone(security.authenticated.as_ref().unwrap());
     let source = Source::Datagram(([127, 0, 0, 1], 7410).into());
     assert_eq!(gate.announced(&peer.config().data(), Some(source)), Admission::Pending);
-    let mut reports = VecDeque::new();
-    assert!(security.process(now(), &mut participant, &mut reports));
+    let mut reports = Vec::new();
+    assert!(security.process(now(), &mut participant, &mut |report| reports.push(report)));
     let dropped = without_jobs.dropped.load(Ordering::Relaxed);
     assert!(dropped > 0, "{reports:?}");
     assert_eq!(without_jobs.failed.load(Ordering::Relaxed), dropped);

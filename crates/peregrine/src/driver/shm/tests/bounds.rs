@@ -76,16 +76,50 @@ fn channels_of_a_writer_past_the_bound_are_refused() {
 }
 
 #[test]
-fn writer_that_finds_many_channels_ended_is_listed_once() {
+fn writers_that_find_channels_ended_are_taken_from_their_list() {
     let participant = participant(70, "ended");
     let shared = shared(&participant);
-    // The control thread takes no writer off the list meanwhile.
-    let connections = shared.connections();
-    for _ in 0..100 {
-        shared.note_ended(stranger(1));
-        shared.note_ended(stranger(2));
-    }
-    assert_eq!(*lock(&shared.ended), [stranger(1), stranger(2)]);
+    (1..=100).for_each(|number| shared.note_ended(stranger(number)));
+    eventually("the list is empty", || shared.ended.is_empty());
+}
+
+/// The channel of the writer beyond the bound has ended like those of the writers in the list.
+#[test]
+fn channel_end_past_the_bound_of_the_list_falls_back_to_messages() {
+    let (here, there) = (participant(77, "here"), participant(77, "there"));
+    let writer = topic(&here).writer_builder().reliable().keep_last(4).build().unwrap();
+    let reader = reader(&there);
+    eventually("shared memory is used", || here.shared_memory_statistics().readers == 1);
+    eventually("shared memory is used", || there.shared_memory_statistics().writers == 1);
+    // The control thread polls nothing meanwhile.
+    let connections = lock_leaf(&shared(&here).connections);
+    (0..=u8::MAX).for_each(|high| {
+        (0..8).for_each(|low| {
+            let entity = EntityId([1, low, high, 3]);
+            shared(&here).note_ended(Guid { entity, ..stranger(1) });
+        });
+    });
+    shared(&there).incoming.remove(reader.guid(), Some(writer.guid()));
+    eventually("the channel is closed", || there.shared_memory_statistics().writers == 0);
+    (0..100).for_each(|value| drop(writer.write(&Number { value })));
     drop(connections);
-    eventually("the list is empty", || lock(&shared.ended).is_empty());
+    eventually("messages come", || {
+        let mut samples = reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value());
+        samples.next_back() == Some(Number { value: 99 })
+    });
+}
+
+#[test]
+fn samples_retained_on_the_fast_path_are_as_many_as_the_history_may_hold() {
+    let sides = [participant(74, "here"), participant(74, "there")];
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_last(4).build().unwrap();
+    let _reader = reader(&sides[1]);
+    eventually("shared memory is used", || writer.shared_memory_readers() == 1);
+    let core = writer_core(&sides[0], &writer);
+    let mut most = 0;
+    for value in 0..1_000 {
+        writer.write(&Number { value }).unwrap();
+        most = most.max(lock_leaf(&core.outgoing.channels).as_ref().unwrap().kept.len());
+    }
+    assert_eq!(most, 4);
 }

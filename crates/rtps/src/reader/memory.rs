@@ -100,7 +100,13 @@ impl Reader {
         let charged = core::mem::replace(&mut proxy.charged, held);
         if held != charged {
             proxy.info.memory.recharge(charged, held);
-            self.held_bytes = self.held_bytes.saturating_sub(charged).saturating_add(held);
+            let before = self.held_bytes;
+            self.held_bytes = before.saturating_sub(charged).saturating_add(held);
+            debug_assert!(
+                held < charged || before == 0 || self.held_bytes <= self.config.memory_per_reader,
+                "the reader admits more than its memory and one sample: {} bytes",
+                self.held_bytes
+            );
         }
     }
 }

@@ -577,7 +577,7 @@ impl Writer {
                     self.packer.open_to(reader.info.guid.prefix, &to);
                 }
                 self.packer.gap(reader.entity(), number, SequenceNumberSet::empty(gone_below));
-                reader.repairs_paid.charge(self.packer.gap_len());
+                reader.repairs_paid.charge_gap(self.packer.gap_len());
                 reader.repairs_paid.charge_address(&reader.info.address_budget, number, self.packer.gap_len());
                 continue;
             };

@@ -10,7 +10,7 @@ use crate::limits::{
     REPAIR_CREDIT_START, REPAIR_REFILL_MAX, REPAIR_REFILL_PER_SECOND, REPAIRS_IN_FLIGHT_MAX,
 };
 use crate::rare::Rare;
-use crate::seq::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
+use crate::seq::{FragmentNumber, FragmentNumberSet, SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 
 use super::counters::WriterCounters;
@@ -22,6 +22,9 @@ pub(super) const DATA_OVERHEAD: usize = 20 + 16 + 12 + 36;
 
 /// Header, INFO_DST and HEARTBEAT.
 const OWN_HEARTBEAT_LEN: usize = 20 + 16 + 32;
+
+/// The bytes by which the GAPs of one answer may exceed the budget, at most: one for each requested sample.
+const GAPS_OF_ANSWER_BYTES: i64 = 128 * SET_BITS_MAX as i64;
 
 /// The budget for repairs to one reader.
 ///
@@ -227,7 +230,18 @@ impl RepairBudget {
         self.credit.take(OWN_HEARTBEAT_LEN.min(self.credit.bytes()));
     }
 
+    /// A sample or a fragment is sent again.
     pub(super) fn charge(&mut self, bytes: usize) {
+        debug_assert!(
+            self.credit.balance > -GAPS_OF_ANSWER_BYTES,
+            "a sample leaves although the budget was exceeded by {} bytes before",
+            -self.credit.balance
+        );
+        self.credit.take(bytes);
+    }
+
+    /// A GAP is sent in place of samples.
+    pub(super) fn charge_gap(&mut self, bytes: usize) {
         self.credit.take(bytes);
     }
 

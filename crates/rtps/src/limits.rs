@@ -242,6 +242,9 @@ pub const RETURN_QUESTIONS: u32 = 12;
 /// goodbye; and how long a peer that may keep a session may take until it is authenticated.
 pub const SILENT_AFTER: Span = Span::from_secs(1);
 
+/// How long after a move a handshake that is completed may state the former addresses: it lasts no longer.
+pub const FORMER_ADDRESSES_STATED: Span = Span::from_secs(60);
+
 /// Authenticated peers whose lease has ended, or before which this participant has moved, and that may keep their
 /// session. The oldest gives way: a
 /// peer without this note that keeps its session is found again only when its process starts again.

@@ -389,8 +389,7 @@ impl Participant {
             let from = remote.relocation.from().cloned();
             remote.relocation = Relocation::asking(now, from, RETURN_QUESTIONS);
         }
-        let origin = remote.origin;
-        self.places.note_verified(origin);
+        self.places.note_verified(remote);
         self.reroute(now, sender);
         self.heal_later(sender);
     }

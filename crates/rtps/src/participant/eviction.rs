@@ -41,16 +41,14 @@ impl Participant {
     /// The oldest unverified participant of the place from which most of them came: a participant that lies about its
     /// lease must not outstay an honest newcomer.
     fn unverified_victim(&self) -> Option<GuidPrefix> {
-        let most = self.places.unverified.values().max().copied();
-        let crowds = |r: &&RemoteParticipant| !r.is_verified && self.places.unverified.get(&r.origin).copied() == most;
-        self.remotes.values().map(Box::as_ref).filter(crowds).min_by_key(|r| r.found_at).map(|r| r.data.prefix)
+        self.places.unverified.first_of_those_with(self.places.unverified.most())
     }
 
     /// A participant has proved itself.
     pub(super) fn note_proved(&mut self, prefix: GuidPrefix) {
         if let Some(remote) = self.remotes.get_mut(&prefix).filter(|remote| !remote.is_proved) {
             remote.is_proved = true;
-            self.places.note_proved(remote.origin);
+            self.places.note_proved(remote);
         }
     }
 
@@ -59,22 +57,18 @@ impl Participant {
     /// with most proved participants does, if these are more than its fair part: that makes room for the unproved ones
     /// of further origins. Otherwise any unproved one gives way, and last one that was silent for long.
     fn victim(&self, now: Instant, newcomer: Origin) -> Option<GuidPrefix> {
-        let unproved = |origin| self.places.unproved.get(&origin).copied().unwrap_or(0);
-        let (own, most) = (unproved(newcomer), self.places.unproved.values().max().copied().unwrap_or(0));
-        let crowding = || self.first_unproved(|origin| unproved(origin) == most);
+        let unproved = &self.places.unproved;
+        let (own, most) = (unproved.count(newcomer), unproved.most());
+        // The one that was found first: the others may prove themselves yet.
+        let crowding = || unproved.first_of_those_with(most);
         if most > own.saturating_add(1) {
             return crowding();
         }
-        self.first_unproved(|origin| origin == newcomer)
+        unproved
+            .first_of(newcomer)
             .or_else(|| self.proved_victim(newcomer))
             .or_else(crowding)
             .or_else(|| self.silent_victim(now))
-    }
-
-    /// The unproved participant of these origins that was found first: the others may prove themselves yet.
-    fn first_unproved(&self, is_among: impl Fn(Origin) -> bool) -> Option<GuidPrefix> {
-        let unproved = self.remotes.values().filter(|r| !r.is_proved && is_among(r.origin));
-        unproved.min_by_key(|r| r.found_at).map(|r| r.data.prefix)
     }
 
     /// The participant that was found last of those that have proved themselves at the origin with most of them, if

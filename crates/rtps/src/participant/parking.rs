@@ -85,7 +85,9 @@ impl Participant {
             return false;
         }
         self.discovery_memory.change(origin, 0, held);
-        self.places.note_verified(origin);
+        if let Some(remote) = self.remotes.get(&prefix) {
+            self.places.note_verified(remote);
+        }
         self.ask_after_return(rx.now, prefix);
         self.healed.participants_restored += 1;
         self.events.push_back(ParticipantEvent::ParticipantFound(Box::new(found)));

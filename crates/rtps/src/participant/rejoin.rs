@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use crate::discovery::data::BuiltinEndpointSet;
 use crate::id::{Guid, GuidPrefix};
-use crate::limits::{MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER};
+use crate::limits::{FORMER_ADDRESSES_STATED, MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER};
 use crate::locator::Locator;
 use crate::reader::Reception;
 use crate::receiver::Input;
@@ -51,8 +51,10 @@ impl Participant {
         for (prefix, remote) in &mut self.remotes {
             // A peer that was discovered after a move has never reached this participant at other addresses.
             let is_concerned = is_gone || remote.relocation.from().is_some();
+            if is_gone {
+                remote.note_move_before_handshake(now, &before);
+            }
             if !remote.is_left_behind() || !is_concerned || is_secured && !remote.is_authenticated() {
-                remote.note_move_before_handshake(is_gone, &before);
                 continue;
             }
             let former = Arc::clone(remote.relocation.from().unwrap_or(&before));
@@ -110,7 +112,7 @@ impl Participant {
     pub(super) fn ask_after_handshake(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         let Some(security) = remote.security.as_deref_mut() else { return };
-        if let Some(from) = security.awaited_at.take() {
+        if let Some((_, from)) = security.former_addresses.take_if(|(at, _)| now.since(*at) < FORMER_ADDRESSES_STATED) {
             security.may_use_former = true;
             remote.relocation = Relocation::asking(now + SILENT_AFTER, Some(from), MOVE_QUESTIONS);
             self.heal_later(prefix);
@@ -199,9 +201,9 @@ impl RemoteParticipant {
     }
 
     /// This participant has moved. A handshake may be under way with it, also if it is authenticated already.
-    fn note_move_before_handshake(&mut self, is_gone: bool, former: &Arc<Addresses>) {
-        if let Some(security) = self.security.as_deref_mut().filter(|_| is_gone) {
-            security.awaited_at.get_or_insert_with(|| Arc::clone(former));
+    fn note_move_before_handshake(&mut self, now: Instant, former: &Arc<Addresses>) {
+        if let Some(security) = self.security.as_deref_mut() {
+            security.former_addresses = Some((now, Arc::clone(former)));
         }
     }
 

@@ -90,10 +90,10 @@ impl Relocation {
         matches!(self, Self::Open(pursuit) if pursuit.asked_reader == Some(reader))
     }
 
-    /// This reader of an authenticated peer was asked, or none could be.
-    pub(super) const fn note_asked(&mut self, reader: Option<EntityId>) {
+    /// This reader of an authenticated peer was asked. If none could be, the one before may still answer.
+    pub(super) fn note_asked(&mut self, reader: Option<EntityId>) {
         if let Self::Open(pursuit) = self {
-            pursuit.asked_reader = reader;
+            pursuit.asked_reader = reader.or(pursuit.asked_reader);
         }
     }
 

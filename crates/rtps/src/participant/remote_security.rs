@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use super::addresses::Addresses;
 use super::gate::Admission;
 use crate::id::EntityId;
+use crate::time::Instant;
 use crate::vendor::VendorId;
 
 /// The admission of a remote participant, and which of its endpoints it has announced protected.
@@ -19,9 +20,9 @@ pub(super) struct RemoteSecurity {
     pub(super) is_signed: bool,
     /// The vendor that it has signed.
     pub(super) signed_vendor: Option<VendorId>,
-    /// The former addresses of this participant, if it has moved since the latest handshake: the next one may state
-    /// them.
-    pub(super) awaited_at: Option<Arc<Addresses>>,
+    /// The former addresses of this participant, and when it has left them, if it has moved since the latest handshake:
+    /// the next one may state them.
+    pub(super) former_addresses: Option<(Instant, Arc<Addresses>)>,
     /// Whether the handshake may have stated former addresses of this participant, which the participant then uses.
     pub(super) may_use_former: bool,
 }
@@ -33,7 +34,7 @@ impl RemoteSecurity {
             secure: BTreeSet::new(),
             is_signed: false,
             signed_vendor: None,
-            awaited_at: None,
+            former_addresses: None,
             may_use_former: false,
         }
     }

@@ -321,7 +321,12 @@ impl Authenticator {
                     candidate: Arc::clone(&open.candidate),
                     review: open.trust != self.trust_number,
                 });
-                Work::Accept { check, candidates: to_confirm.collect(), last }
+                let candidates: Vec<_> = to_confirm.collect();
+                if candidates.is_empty() {
+                    // The candidate has ended while the message waited.
+                    return None;
+                }
+                Work::Accept { check, candidates, last }
             }
             _ => {
                 // A message that waited for a handshake that has ended gives way to the review.

@@ -44,7 +44,7 @@ pub(super) fn read<T>(
 fn element_with_many_attributes(text: &str) -> Option<Position> {
     let mut start = 0;
     for part in text.split('<') {
-        if part.bytes().filter(|byte| *byte == b'=').count() > ELEMENT_ATTRIBUTES {
+        if attributes_of(part) > ELEMENT_ATTRIBUTES {
             let before = text.get(..start).unwrap_or_default();
             let line = before.lines().count().max(1);
             let column = before.lines().last().unwrap_or_default().chars().count().max(1);
@@ -54,6 +54,21 @@ fn element_with_many_attributes(text: &str) -> Option<Position> {
         start += part.len() + 1;
     }
     None
+}
+
+/// The number of equals signs outside of values, from the start of an element on. A value contains no start of another.
+fn attributes_of(element: &str) -> usize {
+    let (mut quote, mut count) = (None, 0);
+    for byte in element.bytes().filter(|_| !element.starts_with("!--")) {
+        match (quote, byte) {
+            (Some(open), _) if open == byte => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'=') => count += 1,
+            (None, b'>') => break,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// An element of a document.

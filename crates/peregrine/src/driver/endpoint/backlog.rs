@@ -14,6 +14,9 @@ const BACKLOG_BYTES_MAX: Bound = Bound { bytes: 2 * SEND_QUEUE_BYTES_MAX, longes
 /// of each group of repairs.
 const REPAIR_BACKLOG_BYTES_MAX: Bound = Bound { bytes: 32 * SEND_QUEUE_BYTES_MAX, longest_samples: 4 };
 
+/// Bytes of the headers around a sample of one datagram.
+const HEADERS_BYTES: usize = 512;
+
 #[derive(Clone, Copy)]
 struct Bound {
     bytes: usize,
@@ -47,7 +50,9 @@ impl BacklogCheck {
         let is_tight = sends_only_at_once && !self.has_unknown_len;
         let bound = if is_tight { BACKLOG_BYTES_MAX } else { REPAIR_BACKLOG_BYTES_MAX };
         let samples = bound.longest_samples.saturating_add(readers);
-        let max = bound.bytes.saturating_add(samples.saturating_mul(self.longest_sample));
+        // With headers, and the frames of fragments that are protected.
+        let longest = self.longest_sample.saturating_add(self.longest_sample / 4).saturating_add(HEADERS_BYTES);
+        let max = bound.bytes.saturating_add(samples.saturating_mul(longest));
         debug_assert!(backlog_bytes <= max, "a writer has a backlog of {backlog_bytes} bytes, above {max}");
     }
 }
@@ -71,10 +76,11 @@ mod tests {
 
     #[test]
     fn backlog_of_writer_without_repairs_beyond_two_queues_and_a_few_samples_is_a_fault() {
-        let most = 2 * SEND_QUEUE_BYTES_MAX + 3 * LEN;
+        let longest = LEN + LEN / 4 + HEADERS_BYTES;
+        let most = 2 * SEND_QUEUE_BYTES_MAX + 3 * longest;
         assert!(!is_fault(most, true));
         assert_eq!(is_fault(most + 1, true), cfg!(debug_assertions));
         assert!(!is_fault(most + 1, false), "repairs may be among them");
-        assert_eq!(is_fault(32 * SEND_QUEUE_BYTES_MAX + 5 * LEN + 1, false), cfg!(debug_assertions));
+        assert_eq!(is_fault(32 * SEND_QUEUE_BYTES_MAX + 5 * longest + 1, false), cfg!(debug_assertions));
     }
 }

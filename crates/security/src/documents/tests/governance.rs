@@ -318,6 +318,11 @@ fn element_with_more_attributes_than_the_bound_is_refused_with_its_place() {
     };
     // One is `must_interpret`.
     assert!(Governance::parse(&with(ELEMENT_ATTRIBUTES - 1)).is_ok());
+    let signs = "=".repeat(2 * ELEMENT_ATTRIBUTES);
+    let rule = topic_rule("*", false);
+    let commented = rule.replace("<topic_rule>", &format!("<!-- {signs} --><topic_rule must_interpret='>{signs}'>"));
+    let refused = Governance::parse(&governance(&commented)).unwrap_err();
+    assert!(!refused.what.contains("attributes"), "{refused:?}");
     for count in [ELEMENT_ATTRIBUTES, 1_000_000] {
         let text = with(count);
         let refused = Governance::parse(&text).unwrap_err();

@@ -50,8 +50,8 @@ pub const REMOTE_DOCUMENT_BYTES: usize = 64 << 10;
 /// Elements, attributes and texts of a document. A rule for one topic has about 40.
 pub const DOCUMENT_NODES: u32 = 100_000;
 
-/// Attributes of one element, counted by the equals signs outside of values. The parser compares each attribute with all
-/// others of its element. The schemas have one or two.
+/// Attributes of one element, counted by the equals signs outside of values. The parser compares each attribute with
+/// all others of its element. The schemas have one or two.
 pub const ELEMENT_ATTRIBUTES: usize = 4096;
 
 /// Nesting of elements. The schemas have 8 levels; extensions may have more.

@@ -321,8 +321,8 @@ fn element_with_more_attributes_than_the_bound_is_refused_with_its_place() {
     let signs = "=".repeat(2 * ELEMENT_ATTRIBUTES);
     let rule = topic_rule("*", false);
     let commented = rule.replace("<topic_rule>", &format!("<!-- {signs} --><topic_rule must_interpret='>{signs}'>"));
-    let refused = Governance::parse(&governance(&commented)).unwrap_err();
-    assert!(!refused.what.contains("attributes"), "{refused:?}");
+    let read = Governance::parse(&governance(&commented));
+    assert!(read.as_ref().err().is_none_or(|refused| !refused.what.contains("attributes")), "{read:?}");
     for count in [ELEMENT_ATTRIBUTES, 1_000_000] {
         let text = with(count);
         let refused = Governance::parse(&text).unwrap_err();

@@ -255,10 +255,14 @@ fn steady_state_allocates_nothing_per_sample() {
     ] {
         // Tasks make progress only while a thread polls, where the application polls.
         let is_polled = config().wait == WaitStrategy::Poll;
-        for form in [Form::Loan, Form::Each, Form::Next, Form::Task] {
-            if !(is_polled && form == Form::Task) {
-                assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");
-            }
+        for form in [Form::Loan, Form::Each, Form::Next] {
+            assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");
+        }
+        if !is_polled {
+            // A third thread runs the wakers. If a loaded machine delays it, the acknowledgement of a sample comes
+            // later, and the next sample may find no buffer in the pool.
+            let allocations = exchange(domain, config(), mode.clone(), Form::Task);
+            assert!(allocations <= u64::from(SAMPLES_PER_ROUND / 20), "domain {domain}: {allocations}");
         }
         // The other forms return a `Vec`, which is counted.
         let allocations = exchange(domain, config(), mode, Form::Vec);

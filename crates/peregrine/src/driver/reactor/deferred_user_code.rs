@@ -46,6 +46,8 @@ pub(super) struct DeferredUserCode {
     is_leak_logged: AtomicBool,
     /// Reused, so that a steady state allocates nothing.
     taken: Mutex<Vec<UserCode>>,
+    /// Reused likewise.
+    lanes_to_queue: Mutex<Vec<Arc<Lane>>>,
 }
 
 impl DeferredUserCode {
@@ -55,7 +57,7 @@ impl DeferredUserCode {
         let mut code = std::mem::take(&mut *lock_leaf(&self.taken));
         user_code::take_deferred(&mut code);
         let (mut lost, mut leaked, mut has_events) = (0, 0, false);
-        let mut with_values = Vec::new();
+        let mut with_values = std::mem::take(&mut *lock_leaf(&self.lanes_to_queue));
         for code in code.drain(..) {
             match code {
                 // Code of the driver.
@@ -76,7 +78,8 @@ impl DeferredUserCode {
             }
         }
         *lock_leaf(&self.taken) = code;
-        with_values.into_iter().for_each(|lane| queue(lane));
+        with_values.drain(..).for_each(|lane| queue(lane));
+        *lock_leaf(&self.lanes_to_queue) = with_values;
         if has_events && self.events.set_queued() {
             queue(Arc::clone(&self.events) as Arc<dyn RunListener>);
         }

@@ -206,7 +206,6 @@ impl Reader {
         let patience = proxy.nack_patience();
         let asked_lately = proxy.asked.get().filter(|asked| now.since(asked.at) < patience);
         let base = proxy.acknowledges_below();
-        debug_assert!(base <= proxy.next, "the reader acknowledges a sample that it has not received or passed over");
         let mut state = SequenceNumberSet::empty(base);
         let mut is_partly_there = false;
         let mut asked_for = 0;

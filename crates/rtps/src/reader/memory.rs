@@ -104,7 +104,7 @@ impl Reader {
             self.held_bytes = before.saturating_sub(charged).saturating_add(held);
             debug_assert!(
                 held < charged || before == 0 || self.held_bytes <= self.config.memory_per_reader,
-                "the reader admits more than its memory and one sample: {} bytes",
+                "the reader admits {} bytes, more than its memory",
                 self.held_bytes
             );
         }

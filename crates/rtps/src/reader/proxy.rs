@@ -666,10 +666,6 @@ impl WriterProxy {
         if !asks_again && !is_due(self.next_pause.get()) {
             return false;
         }
-        debug_assert!(
-            !asks_again || self.asked.get().is_none_or(|asked| asked.attempts < REPAIR_REQUESTS_MAX),
-            "the timer repeats a request for the {REPAIR_REQUESTS_MAX}th time"
-        );
         let owes_answer = self.answer_at.take_if(|at| at <= now);
         if self.request_gap_at.take_if(|at| at <= now) {
             self.gap_requests_from = now + GAP_REQUEST_INTERVAL;

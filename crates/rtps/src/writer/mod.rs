@@ -715,11 +715,6 @@ impl Writer {
         let start = |reader: &ReaderProxy| reader.acknowledged_below.max(reader.paced_from);
         let paced = counting.clone().filter(|r| !r.is_left_behind && !r.is_apart()).map(start).min();
         let from = paced.or_else(|| counting.map(start).min()).unwrap_or(self.next_to_send);
-        debug_assert_eq!(
-            paced,
-            self.readers.iter().filter(|r| r.is_paced()).map(start).min(),
-            "a reader that is left behind delays no others"
-        );
         InFlight {
             samples: self.next_to_send.distance_from(from),
             octets: self.history.bytes_between(from, self.next_to_send),

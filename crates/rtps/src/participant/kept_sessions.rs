@@ -69,7 +69,7 @@ impl Participant {
     fn end_forgotten_sessions(&mut self, now: Instant, wall: Timestamp) {
         let own = self.config.prefix;
         let waits_for_request = |remote: &RemoteParticipant| {
-            // The participant with the lower GUID begins (DDS Security 1.2 §9.3.2.5).
+            // The participant with the lower GUID begins handshakes.
             let begins = own < remote.data.prefix;
             begins && remote.is_authenticated() && !Quirks::of(remote.data.vendor).announces_challenges
         };

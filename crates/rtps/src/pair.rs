@@ -10,7 +10,9 @@ use crate::history::{Change, ChangeKind, Selected, Selector};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::locator::Locator;
 use crate::payload::Payload;
-use crate::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, ReaderEvent, Reception, SampleMeta};
+use crate::reader::{
+    KeyExtractor, MatchedWriter, MessageBuffer, Reader, ReaderConfig, ReaderEvent, Reception, SampleMeta,
+};
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, Timestamp};
@@ -371,7 +373,7 @@ impl Pair {
         let (now, wall) = (self.now, self.wall());
         let buffer = Arc::new(bytes);
         let own = to.map_or(WRITER_PREFIX, |i| reader_guid(i).prefix);
-        let rx = Reception { now, wall, buffer: Some(&buffer), source: NOWHERE };
+        let rx = Reception { now, wall, buffer: Some(MessageBuffer::Received(&buffer)), source: NOWHERE };
         let mut arrival = Arrival { rx, to, readers: &mut self.readers, writer: &mut self.writer };
         interpret(&buffer, own, &mut arrival);
     }

@@ -198,6 +198,13 @@ impl Payload {
         }
     }
 
+    /// Whether the payload is the only reference to its buffer, which a [`BufferPool`] may therefore keep.
+    #[must_use]
+    #[inline]
+    pub fn is_sole_buffer(&self) -> bool {
+        matches!(&self.memory, Memory::Buffer(Some(buffer)) if Arc::strong_count(buffer) == 1)
+    }
+
     /// The size of the memory that this payload keeps allocated, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

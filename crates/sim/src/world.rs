@@ -12,7 +12,7 @@ use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4};
 use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths};
 use peregrine_rtps::protection::{ProtectionLevels, SharedProtection};
-use peregrine_rtps::reader::{Reader, ReaderConfig, ReaderEvent, Reception};
+use peregrine_rtps::reader::{MessageBuffer, Reader, ReaderConfig, ReaderEvent, Reception};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
@@ -512,7 +512,8 @@ impl World {
             None => datagram.bytes.clone(),
         };
         let buffer = Arc::new(bytes);
-        let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source.into() };
+        let rx =
+            Reception { now, wall, buffer: Some(MessageBuffer::Received(&buffer)), source: datagram.source.into() };
         *self.heard_bytes.entry((datagram.to, datagram.source.ip())).or_default() += datagram.bytes.len() as u64;
         let of_node = self.members.range_mut(datagram.to.participant(0)..=datagram.to.participant(u32::MAX));
         let receivers = of_node.map(|(id, member)| {

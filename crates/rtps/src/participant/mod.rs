@@ -101,10 +101,11 @@ pub use secure_channel::{SecureChannel, SecureChannelCounters, SecureMessage, Se
 use crate::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use crate::event_queue::EventQueue;
 use crate::id::{EntityId, Guid, GuidPrefix};
-use crate::limits::OPENED_BYTES_MAX;
+use crate::limits::{COPY_PAYLOAD_MAX, OPENED_BYTES_MAX, SHARED_COPIES_BYTES_MAX};
+use crate::payload::{BufferPool, Payload as SamplePayload};
 use crate::protection::open::Opener;
 use crate::qos::ParticipantQos;
-use crate::reader::{Reception, SampleMeta};
+use crate::reader::{MessageBuffer, Reception, SampleMeta};
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
 use crate::time::{Instant, Timestamp};
 use crate::transmit::TransmitBatch;
@@ -157,6 +158,8 @@ pub struct Participant {
     parked: ParkedParticipants,
     /// For each writer that matches local readers: which.
     routes: HashMap<Guid, Vec<EntityId>, foldhash::quality::FixedState>,
+    /// Copies of samples that several local readers get.
+    copies: BufferPool,
     ignored: BTreeSet<Guid>,
     /// As many as the application ignores.
     ignored_topics: BTreeSet<String>,
@@ -236,6 +239,7 @@ impl Participant {
             discovery_memory: DiscoveryMemory::new(Arc::clone(&config.memory.discovery)),
             parked: ParkedParticipants::default(),
             routes,
+            copies: BufferPool::new(SHARED_COPIES_BYTES_MAX),
             ignored: BTreeSet::new(),
             ignored_topics: BTreeSet::new(),
             next_lease_check: None,
@@ -456,6 +460,15 @@ pub fn ends_something(message: &[u8]) -> bool {
     Submessages::new(rest).map_while(Result::ok).any(|s| matches!(s, Submessage::Data(data) if ends(&data)))
 }
 
+/// A copy of the payload of a sample that several readers get, unless each reader copies the payload into its own entry
+/// or refers to the receive buffer.
+fn copy_for_several(pool: &mut BufferPool, input: &Input<'_>) -> Option<SamplePayload> {
+    let Input::Data(_, data) = input else { return None };
+    let bytes = data.payload.as_bytes();
+    let is_copied = bytes.len() > SamplePayload::HERE_MAX && bytes.len() <= COPY_PAYLOAD_MAX;
+    is_copied.then(|| pool.copy_of(bytes))
+}
+
 struct Demultiplexer<'p, D> {
     participant: &'p mut Participant,
     rx: &'p Reception<'p>,
@@ -545,6 +558,9 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         if let ([to], Input::DataFrag(meta, _)) = (recipients, &input) {
             self.fragment = Some((Delivery { to: *to, from }, *meta));
         }
+        let copy = if recipients.len() > 1 { copy_for_several(&mut self.participant.copies, &input) } else { None };
+        let with_copy = copy.as_ref().map(|copy| Reception { buffer: Some(MessageBuffer::Copied(copy)), ..*self.rx });
+        let rx = with_copy.as_ref().unwrap_or(self.rx);
         let (mut unprotected, is_protected) = (0, self.participant.config.protection.is_some());
         // A protected submessage for no endpoint of this participant is a sign of life, too.
         let is_permitted = !recipients.is_empty() || envelope.protection.is_any();
@@ -562,7 +578,10 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
                     continue;
                 }
             }
-            (self.deliver)(self.rx, Delivery { to: *to, from }, &input);
+            (self.deliver)(rx, Delivery { to: *to, from }, &input);
+        }
+        if let Some(copy) = copy {
+            self.participant.copies.put_away(copy);
         }
         if unprotected > 0 {
             self.concerns_discovery |= self.participant.refuse_unprotected(self.rx.now, from.prefix);

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 
 use crate::id::{EntityId, GuidPrefix};
 use crate::protection::open::{Piece, is_whole};
-use crate::reader::Reception;
+use crate::reader::{MessageBuffer, Reception};
 use crate::receiver::{DropReason, Envelope, Input, Interpreter, Origin};
 use crate::vendor::Quirks;
 use crate::wire::{Header, Submessages};
@@ -38,7 +38,8 @@ impl Participant {
         let keys = self.opener.keys();
         let mut pieces = core::mem::take(&mut self.opener.pieces);
         // Keys are copied, so that the buffer can be overwritten.
-        let decrypted = Reception { buffer: buffer.as_ref().filter(|_| keys.is_empty()), ..*rx };
+        let decrypted =
+            Reception { buffer: buffer.as_ref().filter(|_| keys.is_empty()).map(MessageBuffer::Received), ..*rx };
         let mut demultiplexer = Demultiplexer::new(self, rx, deliver);
         let mut interpreter = Interpreter::new(&header, own);
         let mut refusal = None;

@@ -27,6 +27,7 @@ mod secure_channels;
 mod secure_rejoin;
 mod secured;
 mod secured_moves;
+mod shared_copies;
 mod signed_data;
 mod signs_of_life;
 mod streams;

@@ -47,7 +47,7 @@ pub use config::{FoundInstance, KeyExtractor, ReaderConfig};
 pub use event::{MissingSample, ReaderCounters, ReaderEvent, ReaderTimer, SampleLostReason, Waiting};
 pub use fast_insert::FastInserter;
 pub use proxy::MatchedWriter;
-pub use reception::{Reception, SampleMeta};
+pub use reception::{MessageBuffer, Reception, SampleMeta};
 
 use crate::box_list::BoxList;
 use crate::deadline::DeadlineTracker;
@@ -542,17 +542,25 @@ impl Reader {
         false
     }
 
-    /// Copies a small payload, so that it does not keep a large receive buffer allocated; refers to a large one.
-    fn hold(&mut self, bytes: &[u8], buffer: Option<&Arc<Vec<u8>>>) -> Payload {
+    /// Copies a small payload, so that it does not keep a large receive buffer allocated; refers to a large one, and to
+    /// a copy that several readers share.
+    fn hold(&mut self, bytes: &[u8], buffer: Option<MessageBuffer<'_>>) -> Payload {
         self.typical_bytes = bytes.len();
         if bytes.is_empty() {
             return Payload::default();
         }
-        if let Some(buffer) = buffer.filter(|_| bytes.len() > COPY_PAYLOAD_MAX) {
-            let start = (bytes.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
-            if let Some(payload) = Payload::new(Arc::clone(buffer), start..start.wrapping_add(bytes.len())) {
-                return payload;
+        match buffer {
+            Some(MessageBuffer::Copied(payload)) => {
+                debug_assert_eq!(**payload, *bytes, "the copy is of another sample");
+                return payload.clone();
             }
+            Some(MessageBuffer::Received(buffer)) if bytes.len() > COPY_PAYLOAD_MAX => {
+                let start = (bytes.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
+                if let Some(payload) = Payload::new(Arc::clone(buffer), start..start.wrapping_add(bytes.len())) {
+                    return payload;
+                }
+            }
+            Some(MessageBuffer::Received(_)) | None => {}
         }
         self.pool.copy_of(bytes)
     }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::history::ChangeKind;
 use crate::id::KeyHash;
 use crate::locator::Source;
+use crate::payload::Payload;
 use crate::time::{Instant, Span, Timestamp};
 
 /// When, from where and in which buffer a message arrived.
@@ -15,10 +16,19 @@ pub struct Reception<'a> {
     pub now: Instant,
     /// The time by the wall clock.
     pub wall: Timestamp,
-    /// The shared buffer that contains the message, if it may be kept by reference.
-    pub buffer: Option<&'a Arc<Vec<u8>>>,
+    /// The memory of the message, if a reader may keep it by reference.
+    pub buffer: Option<MessageBuffer<'a>>,
     /// The source of the message.
     pub source: Source,
+}
+
+/// Memory of a message, which readers may share.
+#[derive(Clone, Copy, Debug)]
+pub enum MessageBuffer<'a> {
+    /// The receive buffer, which contains the whole message.
+    Received(&'a Arc<Vec<u8>>),
+    /// A copy of the payload of a sample, made once for all readers of the participant that get the sample.
+    Copied(&'a Payload),
 }
 
 /// Data of a message about a sample besides its bytes.

@@ -104,18 +104,18 @@ impl WriterCore {
         };
         let number = guard.writer.next_number();
         let rx = Reception { now: at, wall: wall_at(at), buffer: None, source: LOCAL_SOURCE };
-        let is_kept = reader.try_lock().is_some_and(|mut state| {
-            let inserter = if state.closed { None } else { state.reader.fast_inserter(self.guid) };
-            inserter.is_some_and(|mut inserter| {
-                inserter.insert_shared(&rx, number, change.source_timestamp, &change.payload)
-            })
-        });
+        let Some(mut state) = reader.try_lock() else { return Err((guard, change)) };
+        let inserter = if state.closed { None } else { state.reader.fast_inserter(self.guid) };
+        let is_kept = inserter
+            .is_some_and(|mut inserter| inserter.insert_shared(&rx, number, change.source_timestamp, &change.payload));
         if !is_kept {
+            drop(state);
             return Err((guard, change));
         }
         guard.writer.record_delivered(at, change.payload);
         drop(guard);
-        reader.after_hand_over(at);
+        // The events of the reader are handled under the same lock.
+        reader.after_hand_over(state, at);
         Ok(number)
     }
 
@@ -231,7 +231,7 @@ impl PendingNotify {
             self.wake_waiting();
             reader::run_listeners(self.woken.into_iter(), self.at.unwrap_or_else(now));
         } else if let ([reader], [], Some(now)) = (&*self.few, &*self.more, self.at) {
-            reader.after_hand_over(now);
+            reader.after_hand_over(reader.lock(), now);
         } else if let Some(now) = self.at {
             let mut readers = self.few.into_iter().chain(self.more);
             let with_listeners = readers.by_ref().filter(|reader| {

@@ -3,6 +3,7 @@
 mod arming;
 mod backlog;
 mod bypass;
+mod collections;
 pub(crate) mod context;
 mod delivery;
 pub(in crate::driver) mod dirty_endpoints;

@@ -4,7 +4,6 @@ use std::any::TypeId;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
 use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::payload::Payload;
@@ -17,6 +16,7 @@ use peregrine_rtps::writer::Delivered;
 use peregrine_xtypes::PayloadKind;
 use tracing::Level;
 
+use super::collections::{self, Collections};
 use super::context::EndpointContext;
 use super::last_heard::LastHeard;
 use super::mark::Mark;
@@ -37,9 +37,6 @@ use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, ReaderStatus, RequestedDeadlineMissedStatus,
     SampleLostStatus, SampleRejectedStatus, StatusMask,
 };
-
-/// Number of collections that are kept for reuse: this many concurrent threads and loans allocate nothing.
-const COLLECTIONS_MAX: usize = 8;
 
 /// The next step for a reader whose waiters were woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +79,7 @@ pub(crate) struct ReaderState {
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
     /// Collections that the application has returned, so that a steady state allocates nothing.
-    collections: ArrayVec<Vec<Selected>, COLLECTIONS_MAX>,
+    collections: Collections,
     /// Number of returned samples whose bytes do not decode to the reader's type.
     pub(crate) undecodable: u64,
     spare: TransmitBatch,
@@ -122,7 +119,7 @@ impl ReaderCore {
             samples: SampleWatch::default(),
             hook: None,
             wakers: Wakers::default(),
-            collections: ArrayVec::new(),
+            collections: Collections::default(),
             undecodable: 0,
             spare: TransmitBatch::default(),
             closed: false,
@@ -167,7 +164,7 @@ impl ReaderCore {
             guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
             return Vec::new();
         }
-        let mut collection = guard.collections.pop().unwrap_or_default();
+        let mut collection = guard.collections.take();
         guard.reader.select(selector, take, &mut collection);
         self.collected(guard);
         collection
@@ -180,7 +177,7 @@ impl ReaderCore {
         peeked: &[Peeked],
         take: bool,
     ) -> Vec<Selected> {
-        let mut collection = guard.collections.pop().unwrap_or_default();
+        let mut collection = guard.collections.take();
         guard.reader.select_peeked(peeked, take, &mut collection);
         self.collected(guard);
         collection
@@ -211,12 +208,17 @@ impl ReaderCore {
         if collection.capacity() == 0 {
             return;
         }
-        let mut guard = self.lock();
-        for leftover in collection.drain(..) {
-            guard.reader.recycle(leftover.payload);
+        if collection.iter().any(|selected| selected.payload.is_sole_buffer()) {
+            let mut guard = self.lock();
+            for leftover in collection.drain(..) {
+                guard.reader.recycle(leftover.payload);
+            }
+        } else {
+            collection.clear();
         }
-        // Beyond the bound, the collection is dropped.
-        drop(guard.collections.try_push(collection));
+        if let Some(collection) = collections::keep_for_thread(collection) {
+            self.lock().collections.keep(collection);
+        }
     }
 
     /// Returns whether the caller has to [send](Self::put_answers) acknowledgements.
@@ -363,33 +365,44 @@ impl ReaderCore {
     ///
     /// The application has priority over the acknowledgement.
     pub(crate) fn after(self: &Arc<Self>, now: Instant) {
-        self.after_with(now, || {});
+        self.after_with(self.lock(), now, || {});
     }
 
     /// [`Self::after`] for samples of a writer of this process. Wakes a thread that sleeps in a poll.
-    pub(super) fn after_hand_over(self: &Arc<Self>, now: Instant) {
-        self.after_with(now, || self.host.note_handed());
+    pub(super) fn after_hand_over<'c>(self: &'c Arc<Self>, guard: StateGuard<'c, ReaderState>, now: Instant) {
+        self.after_with(guard, now, || self.host.note_handed());
     }
 
     /// `notify` runs without the lock, before the listener.
     #[inline]
-    fn after_with(self: &Arc<Self>, now: Instant, notify: impl FnOnce()) {
-        let mut guard = self.lock();
+    fn after_with<'c>(
+        self: &'c Arc<Self>,
+        mut guard: StateGuard<'c, ReaderState>,
+        now: Instant,
+        notify: impl FnOnce(),
+    ) {
         let changed = guard.drain_events();
         let has_listener = guard.has_hook_for(changed);
-        // Most calls begin and end here: one section under the lock before the listener, and one after.
+        // Most calls begin and end here. Threads that add events during the call of the listener acknowledge them.
         if has_listener
             && !must_defer()
             && let Some(turn) = self.gate.try_begin()
         {
             let hook = guard.begin_call(changed);
-            drop(guard);
+            let owes_answers = guard.local.owes_acks() || guard.reader.has_transmit();
+            if owes_answers {
+                drop(guard);
+            } else {
+                self.set_deadline(guard, now);
+            }
             notify();
             let first = |news| hook.into_iter().for_each(|hook| hook.changed(news));
             if turn.run(changed, first, |news| self.call_hook(news)) == AfterRun::Queue {
                 self.host.queue_listener(Arc::clone(self) as Arc<dyn RunListener>);
             }
-            self.acknowledge_to_all(self.lock(), now);
+            if owes_answers {
+                self.acknowledge_to_all(self.lock(), now);
+            }
         } else if has_listener && self.gate.add_at(changed, now) {
             drop(guard);
             notify();

@@ -15,7 +15,7 @@ use peregrine_rtps::memory_account::PeerAccounts;
 use peregrine_rtps::participant::{Addresses, Delivery, FragmentRun, Participant, ParticipantConfig, StreamChange};
 use peregrine_rtps::protection::SharedProtection;
 use peregrine_rtps::qos::{Partition, ReliabilityKind, TopicQos};
-use peregrine_rtps::reader::Reception;
+use peregrine_rtps::reader::{MessageBuffer, Reception};
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
@@ -463,7 +463,8 @@ impl ParticipantCore {
         let mut concerns_discovery = false;
         let mut run = FragmentRun::default();
         for message in messages {
-            let rx = Reception { now, wall, buffer: Some(message.buffer), source: message.source };
+            let rx =
+                Reception { now, wall, buffer: Some(MessageBuffer::Received(message.buffer)), source: message.source };
             concerns_discovery |= rtps.handle_datagram(&rx, message.bytes, &mut run, |rx, delivery, input| {
                 let Delivery { to, from } = delivery;
                 if !input.is_for_reader() {

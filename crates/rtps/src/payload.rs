@@ -405,6 +405,11 @@ impl BufferPool {
         self.held_bytes += size;
     }
 
+    /// Drops all buffers; other references to lent ones stay valid.
+    pub fn clear(&mut self) {
+        *self = Self { wipe: self.wipe, ..Self::new(self.held_bytes_max) };
+    }
+
     /// Bytes of idle and of lent buffers.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {

@@ -631,8 +631,16 @@ impl Participant {
         if let Some(routes) = self.routes.get_mut(writer) {
             routes.retain(|r| *r != reader);
             if routes.is_empty() {
-                self.routes.remove(writer);
+                self.remove_route(writer);
             }
+        }
+    }
+
+    /// A participant without a matched writer keeps no memory for copies of samples.
+    pub(super) fn remove_route(&mut self, writer: &Guid) {
+        self.routes.remove(writer);
+        if self.routes.is_empty() {
+            self.copies.clear();
         }
     }
 

@@ -99,7 +99,7 @@ impl Participant {
     /// A remote or local writer has left its topic; perhaps not for ever, if all that is known is that it is silent.
     pub(super) fn unmatch_writer(&mut self, writer: Guid, topic: &str, may_return: bool) {
         self.writers_by_topic.remove(topic, writer);
-        self.routes.remove(&writer);
+        self.remove_route(&writer);
         for reader in self.readers_near(writer, topic) {
             self.visit_pair();
             self.separate(writer, reader, may_return);

@@ -4,7 +4,7 @@
 use super::ring::{Overflow, Shape};
 
 /// Identifies this protocol and its version.
-const MAGIC: u64 = u64::from_be_bytes(*b"Peregr08");
+const MAGIC: u64 = u64::from_be_bytes(*b"Peregr09");
 
 /// Length of every message, in bytes.
 pub const MESSAGE_BYTES: usize = 64;

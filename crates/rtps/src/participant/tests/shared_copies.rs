@@ -83,3 +83,15 @@ fn sample_is_not_copied_for_sole_reader_nor_beyond_the_sizes_of_copies() {
         assert!(copies.iter().all(|copy| copy.is_some() == is_copied), "{readers} {len} {copies:?}");
     }
 }
+
+#[test]
+fn copies_are_released_with_the_last_matched_writer() {
+    let mut domain = domain(2);
+    let payload = vec![7; 100];
+    copies(&mut domain, &sample(1, &payload), &payload);
+    assert!(domain.at(2).copies.held_bytes() > 0);
+    let (now, wall, writer) = (domain.now, domain.wall(), publication(1, 1, "topic").guid.entity);
+    domain.at(1).remove_writer(now, wall, writer);
+    domain.run(Span::from_secs(1));
+    assert_eq!(domain.at(2).copies.held_bytes(), 0);
+}

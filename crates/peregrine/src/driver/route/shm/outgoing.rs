@@ -68,6 +68,8 @@ pub(in crate::driver) struct Channels {
     channels: Vec<Channel>,
     /// The readers of all channels, sorted by GUID. Each is matched, which bounds their number.
     attached: Vec<AttachedReader>,
+    /// The place among these that the last message of a reader named.
+    last_found: usize,
     /// Whether each channel has readers, and all of them are live.
     pub(in crate::driver) are_all_live: bool,
     /// Readers that lost their channels, until [`Outgoing`] reports them.
@@ -344,6 +346,7 @@ impl Outgoing {
                 writer,
                 channels: Vec::new(),
                 attached: Vec::new(),
+                last_found: usize::MAX,
                 are_all_live: false,
                 ended: Vec::new(),
                 recipients: Vec::new(),

@@ -12,6 +12,18 @@ impl Channels {
         self.attached.binary_search_by_key(&reader, |attached| attached.guid)
     }
 
+    /// The place of the reader with this index in a channel. Messages of many readers come in the order of their
+    /// places, so the search begins behind the last one found.
+    fn place_in(&mut self, id: ReaderId, index: u32) -> Option<usize> {
+        let is_it = |place: &usize| {
+            self.attached.get(*place).is_some_and(|reader| reader.channel == id && reader.index == index)
+        };
+        let start = self.last_found.wrapping_add(1).min(self.attached.len());
+        let place = (start..self.attached.len()).chain(0..start).find(is_it);
+        self.last_found = place.unwrap_or(self.last_found);
+        place
+    }
+
     pub(super) fn find(&self, reader: Guid) -> Option<&AttachedReader> {
         self.attached.get(self.place_of(reader).ok()?)
     }
@@ -159,7 +171,7 @@ impl Channels {
         Attachment { index, kind }: Attachment,
         events: &mut ChannelEvents,
     ) -> Result<(), &'static str> {
-        let place = self.attached.iter().position(|reader| reader.channel == id && reader.index == index);
+        let place = if matches!(kind, AttachmentKind::Attach { .. }) { None } else { self.place_in(id, index) };
         let reader = place.and_then(|place| self.attached.get_mut(place));
         match (kind, reader) {
             (AttachmentKind::Attach { reader }, _) => {

@@ -8,7 +8,7 @@ use peregrine_transport::shm::{LoanError, PublishError, ReaderId, SharedSlot, Sl
 
 use super::{AttachedReader, Channels, InSlot, Unsent};
 use crate::driver::host::counters::Counters;
-use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry};
+use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry, Members};
 
 /// The destination of the entries of a batch.
 #[derive(Clone, Copy)]
@@ -68,30 +68,49 @@ impl Channels {
 
     /// Makes the recipients the live readers of a channel.
     fn make_live(&mut self, id: ReaderId, recipients: &[(usize, Recipient)]) -> Result<(), Unsent> {
-        for place in 0..self.attached.len() {
+        let mut from_of = vec![None; self.attached.len()];
+        for (place, recipient) in recipients {
+            from_of.get_mut(*place).into_iter().for_each(|from| *from = Some(recipient.from.max(SequenceNumber(1))));
+        }
+        let mut begin = Vec::new();
+        for (place, from) in from_of.into_iter().enumerate() {
             let Some(reader) = self.attached.get(place).filter(|reader| reader.channel == id) else { continue };
-            let from = recipients.iter().find(|(other, _)| *other == place).map(|(_, recipient)| recipient.from);
             match from {
-                Some(from) if !reader.is_live => self.set_live(place, Some(from))?,
-                None if reader.is_live => self.set_live(place, None)?,
+                Some(from) if !reader.is_live => begin.push((from, reader.index, place)),
+                None if reader.is_live => self.end_live(place)?,
                 _ => {}
             }
+        }
+        // Readers that begin at one number share entries.
+        begin.sort_unstable();
+        let result = self.begin_live(id, &begin);
+        self.note_attached_changed();
+        result
+    }
+
+    /// Makes these readers of a channel live, each with its first number, index and place, in ascending order.
+    fn begin_live(&mut self, id: ReaderId, mut readers: &[(SequenceNumber, u32, usize)]) -> Result<(), Unsent> {
+        while let Some((from, first, _)) = readers.first().copied() {
+            let mut members = Members::default();
+            let mut is_member = |other, index: u32| other == from && members.insert(index.saturating_sub(first));
+            let count = readers.iter().take_while(|(other, index, _)| is_member(*other, *index)).count();
+            let Some((these, others)) = readers.split_at_checked(count) else { break };
+            let destination = Destination { channel: id, to: Some(first), readers: count as u64 };
+            self.send_entry(destination, Entry::Live { from, members })?;
+            for (_, _, place) in these {
+                self.attached.get_mut(*place).into_iter().for_each(|reader| reader.is_live = true);
+            }
+            readers = others;
         }
         Ok(())
     }
 
-    /// Makes a reader live from this change on, or not live.
-    fn set_live(&mut self, place: usize, from: Option<SequenceNumber>) -> Result<(), Unsent> {
+    /// Makes a reader take only the entries that name it.
+    fn end_live(&mut self, place: usize) -> Result<(), Unsent> {
         let Some(reader) = self.attached.get(place) else { return Ok(()) };
         let destination = Destination { channel: reader.channel, to: Some(reader.index), readers: 1 };
-        let entry = match from {
-            Some(from) => Entry::Live { from: from.max(SequenceNumber(1)) },
-            None => Entry::NotLive { epoch: reader.epoch },
-        };
-        self.send_entry(destination, entry)?;
-        if let Some(reader) = self.attached.get_mut(place) {
-            reader.is_live = from.is_some();
-        }
+        self.send_entry(destination, Entry::NotLive { epoch: reader.epoch })?;
+        self.attached.get_mut(place).into_iter().for_each(|reader| reader.is_live = false);
         self.note_attached_changed();
         Ok(())
     }
@@ -108,7 +127,7 @@ impl Channels {
         let Some(reader) = self.attached.get(place) else { return Ok(()) };
         let destination = Destination { channel, to: Some(reader.index), readers: 1 };
         if reader.is_live {
-            self.set_live(place, None)?;
+            self.end_live(place)?;
         }
         self.send_all(destination, batch, next, slots, counters)
     }

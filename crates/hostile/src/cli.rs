@@ -112,7 +112,7 @@ fn run(options: &Options) -> Result<bool> {
                 continue;
             }
         };
-        let passed = limits.passed(attack.actor, &measured);
+        let passed = limits.passed(attack.may_cost_samples, &measured);
         let expected = attack.expected_of(options.secured);
         let failures = expected.failures(&passed, conditions.duration);
         for failure in &failures {

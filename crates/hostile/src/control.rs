@@ -32,6 +32,8 @@ pub(crate) struct Identity {
 pub(crate) enum Question {
     /// The present state.
     State,
+    /// The present state, with the number of participants.
+    Participants,
     /// Forget the longest gap.
     Mark,
     /// Stop writing, and wait for acknowledgements.
@@ -43,6 +45,8 @@ pub(crate) struct State {
     pub(crate) flow: FlowReport,
     /// After [`Question::Finish`]: whether all samples were acknowledged in time.
     pub(crate) is_acknowledged: bool,
+    /// After [`Question::Participants`]: the participants that are known.
+    pub(crate) participants: usize,
     /// The participants of the readers of the writer of the flow.
     pub(crate) flow_readers: Vec<[u8; 12]>,
     /// The participants of the writers of the reader of the flow.

@@ -82,9 +82,22 @@ impl Forge {
 
     /// The publication of a writer of the topic that the victim reads, as sample `number` of SEDP.
     pub(crate) fn publication(&self, writer: EntityId, number: i64, topic: &str, out: &mut Vec<u8>) {
+        self.publication_with(writer, number, topic, |_| {}, out);
+    }
+
+    /// The same with a change.
+    pub(crate) fn publication_with(
+        &self,
+        writer: EntityId,
+        number: i64,
+        topic: &str,
+        change: impl FnOnce(&mut PublicationData),
+        out: &mut Vec<u8>,
+    ) {
         let guid = Guid::new(self.prefix, writer);
         let mut publication = PublicationData::new(guid, topic.to_owned(), self.type_name.clone());
         publication.qos.reliability = Reliability::RELIABLE;
+        change(&mut publication);
         let mut payload = Vec::new();
         publication.emit(&mut payload);
         let (to, from) = (EntityId::SEDP_PUBLICATIONS_READER, EntityId::SEDP_PUBLICATIONS_WRITER);
@@ -93,10 +106,21 @@ impl Forge {
 
     /// The subscription of the forged reader, which is reliable, to the topic that the victim writes.
     pub(crate) fn subscription(&self, number: i64, topic: &str, durability: Durability, out: &mut Vec<u8>) {
+        self.subscription_with(number, topic, |data| data.qos.durability = durability, out);
+    }
+
+    /// The same, volatile, with a change.
+    pub(crate) fn subscription_with(
+        &self,
+        number: i64,
+        topic: &str,
+        change: impl FnOnce(&mut SubscriptionData),
+        out: &mut Vec<u8>,
+    ) {
         let guid = Guid::new(self.prefix, self.reader);
         let mut subscription = SubscriptionData::new(guid, topic.to_owned(), self.type_name.clone());
         subscription.qos.reliability = Reliability::RELIABLE;
-        subscription.qos.durability = durability;
+        change(&mut subscription);
         let mut payload = Vec::new();
         subscription.emit(&mut payload);
         let (to, from) = (EntityId::SEDP_SUBSCRIPTIONS_READER, EntityId::SEDP_SUBSCRIPTIONS_WRITER);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use peregrine::DdsType;
 use peregrine_rtps::id::{DomainId, EntityId, GuidPrefix};
+use peregrine_rtps::locator::Locator;
 use peregrine_rtps::qos::Durability;
 use peregrine_rtps::vendor::VendorId;
 use socket2::{Domain, Socket, Type};
@@ -18,6 +19,7 @@ use crate::control::{Identity, Question, State, Target};
 use crate::flow::Beat;
 use crate::forge::Forge;
 use crate::limits::{ENTITLED_OF_FURTHER_READER, ENTITLED_OF_PARTICIPANT, ENTITLED_OF_READER};
+use crate::newcomer::{Newcomer, NewcomerPlan};
 use crate::processes::Process;
 use crate::roles::{BEST_EFFORT_IN, Blob, DOWN, OPEN_IN, OPEN_OUT, UP};
 
@@ -66,17 +68,37 @@ impl Traffic {
         }
     }
 
-    /// Datagrams that the kernel dropped at the sockets, from its table of UDP sockets.
+    /// Datagrams that the kernel dropped at the sockets.
     fn dropped(&self) -> u64 {
         let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         let ports: Vec<u16> = sockets.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect();
-        let table = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
-        let drops_of = |line: &str| {
-            let (_, port) = line.split_whitespace().nth(1)?.split_once(':')?;
-            let drops = line.split_whitespace().last()?.parse::<u64>().ok()?;
-            ports.contains(&u16::from_str_radix(port, 16).ok()?).then_some(drops)
-        };
-        table.lines().skip(1).filter_map(drops_of).sum()
+        kernel_sockets().iter().filter(|socket| ports.contains(&socket.port)).map(|socket| socket.drops).sum()
+    }
+}
+
+/// A line of the kernel's table of UDP sockets.
+struct KernelSocket {
+    port: u16,
+    /// Bytes that the kernel has received and the process has not.
+    waiting_bytes: u64,
+    /// Datagrams that the kernel dropped.
+    drops: u64,
+}
+
+fn kernel_sockets() -> Vec<KernelSocket> {
+    let table = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
+    table.lines().skip(1).filter_map(KernelSocket::parse).collect()
+}
+
+impl KernelSocket {
+    fn parse(line: &str) -> Option<Self> {
+        let (_, port) = line.split_whitespace().nth(1)?.split_once(':')?;
+        let (_, waiting) = line.split_whitespace().nth(4)?.split_once(':')?;
+        Some(Self {
+            port: u16::from_str_radix(port, 16).ok()?,
+            waiting_bytes: u64::from_str_radix(waiting, 16).ok()?,
+            drops: line.split_whitespace().last()?.parse().ok()?,
+        })
     }
 }
 
@@ -95,13 +117,20 @@ pub(crate) struct Field<'a> {
     pub(crate) entitled_bytes: u64,
     /// Participants that have announced an identity and named the victim.
     pub(crate) hearers: u64,
+    /// Strangers that have a place all the time, without an endpoint that matches.
+    pub(crate) places: u64,
     process: &'a mut Process,
     traffic: &'a Traffic,
+    /// The run of the flow, its key.
+    pub(crate) run: u64,
     domain: u32,
     tag: String,
     rate: u32,
     duration: Duration,
     is_secured: bool,
+    /// Where a newcomer joins the domain after the begin of the attack.
+    pub(crate) newcomer_plan: Option<NewcomerPlan>,
+    pub(crate) newcomer: Option<Newcomer>,
     begin: Instant,
     paced: f64,
 }
@@ -111,7 +140,7 @@ impl<'a> Field<'a> {
         process: &'a mut Process,
         peer: Identity,
         traffic: &'a Traffic,
-        tag: String,
+        run: u64,
         conditions: &Conditions,
     ) -> Self {
         let &Conditions { domain, duration, rate, .. } = conditions;
@@ -121,13 +150,17 @@ impl<'a> Field<'a> {
             rng: fastrand::Rng::with_seed(1),
             entitled_bytes: 0,
             hearers: 0,
+            places: 0,
             process,
             traffic,
+            run,
             domain,
-            tag,
+            tag: Conditions::tag(run),
             rate,
             duration,
             is_secured: conditions.is_secured(),
+            newcomer_plan: None,
+            newcomer: None,
             begin: Instant::now(),
             paced: 0.0,
         }
@@ -140,15 +173,37 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Starts the time of the attack, after its preparation.
+    /// Starts the time of the attack, after its preparation, and that of the newcomer.
     pub(crate) fn begin(&mut self) {
+        self.newcomer = self.newcomer_plan.as_ref().map(NewcomerPlan::start);
         self.begin = Instant::now();
         self.paced = 0.0;
     }
 
-    /// Whether the time of the attack lasts.
+    /// Whether the time of the attack lasts, or the attack waits for the newcomer.
     pub(crate) fn lasts(&self) -> bool {
-        self.begin.elapsed() < self.duration
+        self.begin.elapsed() < self.duration || self.newcomer.as_ref().is_some_and(Newcomer::is_awaited)
+    }
+
+    /// The number of participants that the victim knows.
+    pub(crate) fn participants(&mut self) -> Result<usize> {
+        Ok(self.process.ask(Question::Participants)?.participants)
+    }
+
+    /// Whether datagrams wait at the victim's port for discovery.
+    pub(crate) fn victim_has_backlog(&self) -> bool {
+        kernel_sockets().iter().any(|socket| socket.port == self.victim.discovery_port && socket.waiting_bytes > 0)
+    }
+
+    /// Whether the victim uses DDS Security, so that it admits no stranger.
+    pub(crate) const fn is_secured(&self) -> bool {
+        self.is_secured
+    }
+
+    /// The addresses that the honest peer announces for discovery and for user data.
+    pub(crate) fn addresses_of_peer(&self) -> [Locator; 2] {
+        [self.peer.discovery_port, self.peer.user_port]
+            .map(|port| Locator::from(SocketAddr::from((Ipv4Addr::LOCALHOST, port))))
     }
 
     pub(crate) fn victim_state(&mut self) -> Result<State> {
@@ -183,6 +238,7 @@ impl<'a> Field<'a> {
             Target::BestEffort => (self.victim.best_effort_reader, self.victim.open_writer),
             Target::Flow => (self.victim.flow_reader, self.victim.flow_writer),
         };
+        let is_keyed = target == Target::Flow;
         let forge = Forge {
             prefix: GuidPrefix::new(VendorId::PEREGRINE, random),
             victim: GuidPrefix(self.victim.prefix),
@@ -191,8 +247,8 @@ impl<'a> Field<'a> {
             address: socket.local_addr()?,
             topics: [heard.to_owned(), said.to_owned()],
             type_name: type_name.to_owned(),
-            writer: EntityId::user_writer(9, false),
-            reader: EntityId::user_reader(10, false),
+            writer: EntityId::user_writer(9, is_keyed),
+            reader: EntityId::user_reader(10, is_keyed),
             victim_reader: EntityId(reader),
             victim_writer: EntityId(writer),
             sample: vec![0, 1, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4],

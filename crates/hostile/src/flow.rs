@@ -22,15 +22,38 @@ pub(crate) const HELD_SAMPLES: u32 = 500;
 pub(crate) const LATE_NS: u64 = 100_000_000;
 /// Samples that one flow can record: more than 30 minutes.
 const INDEX_MAX: u64 = 1 << 20;
+/// The head of a sample in little-endian CDR.
+const CDR_LE: [u8; 4] = [0, 1, 0, 0];
+
+/// LIFESPAN of the samples: far longer than any delay that is no damage.
+const LIFESPAN: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, DdsType)]
 #[dds(extensibility = "final")]
 pub(crate) struct Beat {
-    /// Names the run. Forged samples do not have it.
+    /// Names the run and is the key, so that the flow is one instance.
+    #[dds(key)]
     run: u64,
     index: u64,
     due_ns: u64,
     octets: [u8; 32],
+}
+
+impl Beat {
+    /// The serialized key of a run.
+    pub(crate) fn serialized_key(run: u64) -> Vec<u8> {
+        let mut out = CDR_LE.to_vec();
+        out.extend_from_slice(&run.to_le_bytes());
+        out
+    }
+
+    /// A serialized sample of a run that the honest pair does not write.
+    pub(crate) fn serialized_forgery(run: u64) -> Vec<u8> {
+        let mut out = Self::serialized_key(run);
+        out.extend_from_slice(&INDEX_MAX.to_le_bytes());
+        out.extend_from_slice(&[0; 40]);
+        out
+    }
 }
 
 /// The record of a reader of the flow.
@@ -101,11 +124,12 @@ impl Flow {
             max_instances: Limit::At(1),
             max_samples_per_instance: Limit::At(samples),
         };
+        // Both policies make source timestamps count.
         let writer = participant.topic::<Beat>(said)?.writer_builder().reliable().keep_all();
-        let writer =
-            writer.max_blocking_time(Duration::from_millis(50)).resource_limits(limits(HELD_SAMPLES)).build()?;
+        let writer = writer.by_source_timestamp().lifespan(LIFESPAN).max_blocking_time(Duration::from_millis(50));
+        let writer = writer.resource_limits(limits(HELD_SAMPLES)).build()?;
         let reader = participant.topic::<Beat>(heard)?.reader_builder().reliable().keep_all();
-        let reader = reader.resource_limits(limits(4 * HELD_SAMPLES)).build()?;
+        let reader = reader.by_source_timestamp().resource_limits(limits(4 * HELD_SAMPLES)).build()?;
         let flow = Self {
             writer,
             reader,

@@ -6,8 +6,12 @@ use anyhow::Result;
 
 use crate::attacks::Attack;
 use crate::conditions::Conditions;
-use crate::limits::{Actor, Failure, GIVE_UP_AFTER, GROWTH_MAX_BYTES, Limit, RATIO_MAX, WHOLE_AFTER_MAX};
+use crate::limits::{
+    Actor, Failure, GIVE_UP_AFTER, GROWTH_MAX_BYTES, Limit, NEWCOMER_AFTER_MAX, NEWCOMER_DELAY_MAX, RATIO_MAX,
+    WHOLE_AFTER_MAX,
+};
 use crate::measure::{Measured, measure};
+use crate::newcomer::Arrival;
 
 /// The limits of a run. Tests set lower ones.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +43,7 @@ impl Default for Limits {
 
 impl Limits {
     /// The limits that a measurement passes.
-    pub(crate) fn passed(&self, actor: Actor, measured: &Measured) -> Vec<Failure> {
+    pub(crate) fn passed(&self, may_cost_samples: bool, measured: &Measured) -> Vec<Failure> {
         let mut failures = Vec::new();
         let mut fail = |limit, text| failures.push(Failure { limit, text });
         let ratio = measured.ratio(self.deducts_entitled);
@@ -60,17 +64,42 @@ impl Limits {
             Some(_) => {}
         }
         let lost = measured.lost();
-        if lost > 0 && (self.is_secured || actor == Actor::Stranger) {
+        if lost > 0 && (self.is_secured || !may_cost_samples) {
             fail(Limit::Loss, format!("{lost} samples of the honest pair are lost"));
         }
         if !measured.is_acknowledged() {
             fail(Limit::Acknowledgement, "samples of the flow stayed unacknowledged".to_owned());
+        }
+        if let Some(arrival) = measured.newcomer {
+            failures.extend(delays(&arrival));
         }
         if self.is_secured {
             failures.extend(intrusions(measured));
         }
         failures
     }
+}
+
+/// The delays of a newcomer that pass a limit.
+fn delays(arrival: &Arrival) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    let mut fail = |limit, text| failures.push(Failure { limit, text });
+    let most = arrival.alone + NEWCOMER_DELAY_MAX;
+    match arrival.beside {
+        None => fail(Limit::Newcomer, "a newcomer exchanged no sample with the victim".to_owned()),
+        Some(time) if time > most => {
+            fail(Limit::Newcomer, format!("a newcomer took {time:.1?}, the limit is {most:.1?}"));
+        }
+        Some(_) => {}
+    }
+    if arrival.beside.is_none() || arrival.after > NEWCOMER_AFTER_MAX {
+        let text = format!(
+            "after the attack, a newcomer waited for {:.1?}, the limit is {NEWCOMER_AFTER_MAX:.1?}",
+            arrival.after
+        );
+        fail(Limit::LateNewcomer, text);
+    }
+    failures
 }
 
 /// The effects of an attacker on a secured victim.
@@ -102,11 +131,15 @@ const TRIES: u32 = 5;
 
 /// Measures an attack, and again while only limits of time are passed that are no known misses.
 pub(crate) fn measure_fairly(attack: &Attack, conditions: &Conditions, limits: &Limits) -> Result<Measured> {
-    let is_timed = |failure: &Failure| matches!(failure.limit, Limit::Recovery | Limit::Acknowledgement);
+    let of_time = [Limit::Recovery, Limit::Acknowledgement, Limit::Newcomer, Limit::LateNewcomer];
+    // The victim believes forged terms that the peer does not contradict in time.
+    let is_loss_of_time = attack.actor == Actor::Impostor && !limits.is_secured;
+    let is_timed =
+        |failure: &Failure| of_time.contains(&failure.limit) || is_loss_of_time && failure.limit == Limit::Loss;
     let mut measured = measure(attack, conditions)?;
     let expected = attack.expected_of(limits.is_secured);
     for _ in 1..TRIES {
-        let passed = limits.passed(attack.actor, &measured);
+        let passed = limits.passed(attack.may_cost_samples, &measured);
         if !passed.iter().all(is_timed) || expected.failures(&passed, conditions.duration).is_empty() {
             break;
         }
@@ -126,7 +159,7 @@ mod tests {
 
     #[test]
     fn quiet_measurement_passes_no_limit() {
-        assert_eq!(Limits::default().passed(Actor::Stranger, &Measured::quiet()), []);
+        assert_eq!(Limits::default().passed(false, &Measured::quiet()), []);
     }
 
     #[test]
@@ -134,7 +167,7 @@ mod tests {
         let of = |change: &dyn Fn(&mut Measured)| {
             let mut measured = Measured::quiet();
             change(&mut measured);
-            limits_of(&Limits::default().passed(Actor::Stranger, &measured))
+            limits_of(&Limits::default().passed(false, &measured))
         };
         assert_eq!(of(&|m| m.back_bytes = FREE_BYTES + m.entitled_bytes + 11 * m.sent_bytes), [Limit::Ratio]);
         assert_eq!(of(&|m| m.to_peer_bytes = FREE_BYTES + m.entitled_bytes + 11 * m.sent_bytes), [Limit::Ratio]);
@@ -146,10 +179,33 @@ mod tests {
     }
 
     #[test]
+    fn newcomer_that_waits_too_long_beside_or_after_an_attack_passes_a_limit() {
+        let of = |beside: Option<u64>, after| {
+            let (beside, after) = (beside.map(Duration::from_millis), Duration::from_millis(after));
+            let arrival = Arrival { alone: Duration::from_millis(5), beside, after };
+            let measured = Measured { newcomer: Some(arrival), ..Measured::quiet() };
+            limits_of(&Limits::default().passed(false, &measured))
+        };
+        assert_eq!(of(Some(1_005), 0), []);
+        assert_eq!(of(Some(1_006), 0), [Limit::Newcomer]);
+        assert_eq!(of(Some(8_000), 3_000), [Limit::Newcomer]);
+        assert_eq!(of(Some(8_001), 3_001), [Limit::Newcomer, Limit::LateNewcomer]);
+        assert_eq!(of(None, 3_000), [Limit::Newcomer, Limit::LateNewcomer]);
+    }
+
+    #[test]
     fn impostor_may_cost_samples() {
         let mut measured = Measured::quiet();
         measured.up.lost = 5;
-        assert_eq!(Limits::default().passed(Actor::Impostor, &measured), []);
+        assert_eq!(Limits::default().passed(true, &measured), []);
+    }
+
+    #[test]
+    fn forged_terms_of_the_peer_may_cost_no_sample() {
+        let attack = crate::attacks::ATTACKS.iter().find(|attack| attack.name == "forged-terms").unwrap();
+        let mut measured = Measured::quiet();
+        measured.down.lost = 1;
+        assert_eq!(limits_of(&Limits::default().passed(attack.may_cost_samples, &measured)), [Limit::Loss]);
     }
 
     #[test]
@@ -158,8 +214,8 @@ mod tests {
             let mut measured = Measured::quiet();
             change(&mut measured);
             let limits = |is_secured| Limits { is_secured, ..Limits::default() };
-            assert_eq!(limits(false).passed(Actor::Impostor, &measured), []);
-            limits_of(&limits(true).passed(Actor::Impostor, &measured))
+            assert_eq!(limits(false).passed(true, &measured), []);
+            limits_of(&limits(true).passed(true, &measured))
         };
         assert_eq!(of(&|_| {}), []);
         assert_eq!(of(&|m| m.up.lost = 1), [Limit::Loss]);

@@ -21,6 +21,7 @@ mod judge;
 pub mod limits;
 mod measure;
 pub mod mutate;
+mod newcomer;
 mod processes;
 mod roles;
 mod security;

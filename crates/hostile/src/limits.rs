@@ -53,6 +53,15 @@ pub(crate) fn entitled_of_hearers(participants: u64, time: Duration) -> u64 {
     participants.saturating_mul(HANDSHAKE_BYTES_OF_HEARER).min(in_time)
 }
 
+/// Bytes for each second and each stranger that has a place: about three ACKNACKs and a HEARTBEAT of the endpoints for
+/// discovery, which wait for its answers.
+const ENTITLED_OF_PLACE_PER_SECOND: u64 = 400;
+
+/// Bytes for this number of strangers that have a place, within this time.
+pub(crate) fn entitled_of_places(strangers: u64, time: Duration) -> u64 {
+    strangers.saturating_mul((ENTITLED_OF_PLACE_PER_SECOND as f64 * time.as_secs_f64()) as u64)
+}
+
 /// Growth of the victim, in bytes: the discovery data of all strangers, as the protocol bounds them, and 32 MiB,
 /// which peers may make it hold, for samples, 512 unverified participants, and receive buffers.
 pub const GROWTH_MAX_BYTES: u64 = DISCOVERY_BYTES_MAX as u64 + (32 << 20);
@@ -64,6 +73,17 @@ pub const WHOLE_AFTER_MAX: Duration = Duration::from_secs(1);
 /// How long the flow may take to become whole before a measurement gives up: twice the limit.
 pub(crate) const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
 
+/// How much longer than without an attack a newcomer may take until it and the victim have exchanged samples
+/// (`docs/decisions/140-places-and-memory-for-newcomers.md`).
+pub const NEWCOMER_DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// How long a newcomer that has exchanged no samples beside an attack may take after its last message: the victim
+/// processes the datagrams that wait at its sockets, and discovery is retried each second.
+pub const NEWCOMER_AFTER_MAX: Duration = Duration::from_secs(3);
+
+/// How long an attack goes on at most for a newcomer that has not exchanged its samples.
+pub(crate) const NEWCOMER_ATTACKED_FOR: Duration = Duration::from_secs(5);
+
 /// The figure that a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,10 +94,14 @@ pub enum Limit {
     Memory,
     /// The flow is whole again in time.
     Recovery,
-    /// No sample of the flow is lost to strangers or, with DDS Security, to any attacker.
+    /// No sample of the flow is lost to strangers, to messages without effect or, with DDS Security, to any attacker.
     Loss,
     /// All samples of the flow are acknowledged at the end.
     Acknowledgement,
+    /// A newcomer and the victim exchange samples in time beside the attack.
+    Newcomer,
+    /// A newcomer and the victim exchange samples in time after the attack, at the latest.
+    LateNewcomer,
     /// With DDS Security, no participant without a certificate matches an endpoint.
     Admission,
     /// With DDS Security, no forged message has an effect, not even one that is taken back.
@@ -92,6 +116,8 @@ impl fmt::Display for Limit {
             Self::Recovery => "recovery",
             Self::Loss => "loss",
             Self::Acknowledgement => "acknowledgement",
+            Self::Newcomer => "newcomer",
+            Self::LateNewcomer => "late newcomer",
             Self::Admission => "admission",
             Self::Effect => "effect",
         })
@@ -124,6 +150,15 @@ pub enum Expected {
         /// Why.
         reason: &'static str,
     },
+    /// All but one, which a machine that is slow enough passes.
+    MayMiss {
+        /// The limit.
+        limit: Limit,
+        /// Shorter attacks hold it on any machine.
+        from: Duration,
+        /// Why.
+        reason: &'static str,
+    },
 }
 
 /// A limit that was passed, or a known miss that has disappeared.
@@ -136,11 +171,25 @@ pub struct Failure {
 }
 
 impl Expected {
+    /// Why the victim does not hold all limits.
+    pub(crate) const fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Held => None,
+            Self::Miss { reason, .. } | Self::MayMiss { reason, .. } => Some(reason),
+        }
+    }
+
     /// Which of the passed limits are failures, and which known misses have disappeared.
     pub(crate) fn failures(&self, passed: &[Failure], duration: Duration) -> Vec<Failure> {
-        let Self::Miss { certain, from, others, .. } = self else { return passed.to_vec() };
-        let is_known = |limit: Limit| limit == *certain || others.contains(&limit);
-        let mut failures: Vec<Failure> = passed.iter().filter(|f| !is_known(f.limit)).cloned().collect();
+        let unknown = |is_known: &dyn Fn(Limit) -> bool| -> Vec<Failure> {
+            passed.iter().filter(|failure| !is_known(failure.limit)).cloned().collect()
+        };
+        let (certain, from, others) = match self {
+            Self::Held => return passed.to_vec(),
+            Self::MayMiss { limit, from, .. } => return unknown(&|passed| passed == *limit && duration >= *from),
+            Self::Miss { certain, from, others, .. } => (certain, from, others),
+        };
+        let mut failures = unknown(&|limit| limit == *certain || others.contains(&limit));
         if duration >= *from && passed.iter().all(|f| f.limit != *certain) {
             let text = "this limit is held now: remove the known miss from the table of attacks".to_owned();
             failures.push(Failure { limit: *certain, text });
@@ -169,6 +218,23 @@ mod tests {
         assert_eq!(entitled_of_hearers(0, Duration::from_secs(9)), 0);
         assert_eq!(entitled_of_hearers(2, Duration::ZERO), 2 * HANDSHAKE_BYTES_OF_HEARER);
         assert_eq!(entitled_of_hearers(u64::MAX, Duration::from_millis(500)), 6 << 20);
+    }
+
+    #[test]
+    fn strangers_with_places_are_entitled_to_messages_for_as_long_as_they_have_them() {
+        assert_eq!(entitled_of_places(0, Duration::from_secs(9)), 0);
+        assert_eq!(entitled_of_places(3, Duration::from_millis(2_500)), 3 * 1_000);
+    }
+
+    #[test]
+    fn limit_that_may_be_missed_counts_for_short_attacks_and_may_be_held_by_long_ones() {
+        let expected =
+            Expected::MayMiss { limit: Limit::Newcomer, from: Duration::from_secs(2), reason: "a slow machine" };
+        let passed = [Limit::Newcomer, Limit::LateNewcomer].map(|limit| Failure { limit, text: "late".to_owned() });
+        let failures = |passed, seconds| limits_of(&expected.failures(passed, Duration::from_secs(seconds)));
+        assert_eq!(failures(&passed, 1), [Limit::Newcomer, Limit::LateNewcomer]);
+        assert_eq!(failures(&passed, 2), [Limit::LateNewcomer]);
+        assert_eq!(failures(&[], 2), []);
     }
 
     #[test]

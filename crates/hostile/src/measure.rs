@@ -13,7 +13,8 @@ use crate::conditions::Conditions;
 use crate::control::{Question, State};
 use crate::field::{Field, Traffic};
 use crate::flow::LATE_NS;
-use crate::limits::{FREE_BYTES, GIVE_UP_AFTER, entitled_of_hearers};
+use crate::limits::{FREE_BYTES, GIVE_UP_AFTER, entitled_of_hearers, entitled_of_places};
+use crate::newcomer::{Arrival, Newcomer, NewcomerPlan};
 use crate::processes::{Process, resident_bytes};
 
 /// How long the flow runs before the attack.
@@ -66,6 +67,8 @@ pub(crate) struct Measured {
     pub(crate) peer_matches: usize,
     /// Datagrams that the kernel dropped at the victim's sockets.
     pub(crate) kernel_drops: u64,
+    /// With attacks that a newcomer meets: its times.
+    pub(crate) newcomer: Option<Arrival>,
     /// From the peer to the victim.
     pub(crate) up: Direction,
     /// From the victim to the peer.
@@ -126,6 +129,7 @@ impl Measured {
             strange_matches: 0,
             peer_matches: 2,
             kernel_drops: 0,
+            newcomer: None,
             up: way,
             down: way,
         }
@@ -166,6 +170,8 @@ pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measur
     let mut victim = conditions.start("victim", &tag, run)?;
     let mut peer = conditions.start("peer", &tag, run)?;
     wait_for_flow(&mut victim, &mut peer)?;
+    let newcomer_plan = attack.meets_newcomer.then(|| NewcomerPlan::new(conditions, &tag));
+    let alone = newcomer_plan.as_ref().map(NewcomerPlan::time_alone).transpose()?;
     let usual = usual_rate(&mut peer)?;
 
     let (traffic, watch) = (Traffic::default(), Watch::default());
@@ -173,7 +179,7 @@ pub(crate) fn measure(attack: &Attack, conditions: &Conditions) -> Result<Measur
         let (watch, traffic, id) = (&watch, &traffic, victim.id());
         scope.spawn(move || watch.run(traffic, id));
         let _stops = StopsOnDrop(&watch.stops);
-        Site { victim, peer, usual, traffic, watch, tag }.attack(attack, conditions)
+        Site { victim, peer, usual, traffic, watch, run, newcomer_plan, alone }.attack(attack, conditions)
     })
 }
 
@@ -194,22 +200,28 @@ struct Site<'a> {
     usual: f64,
     traffic: &'a Traffic,
     watch: &'a Watch,
-    /// The domain tag.
-    tag: String,
+    run: u64,
+    newcomer_plan: Option<NewcomerPlan>,
+    /// The time of a newcomer before the attack.
+    alone: Option<Duration>,
 }
 
 impl Site<'_> {
     fn attack(&mut self, attack: &Attack, conditions: &Conditions) -> Result<Measured> {
-        let Self { victim, peer, usual, traffic, watch, tag } = self;
+        let Self { victim, peer, usual, traffic, watch, run, newcomer_plan, alone } = self;
         let (resident_before_bytes, cpu_before) = (resident_bytes(victim.id())?, victim.cpu_ms()?);
         let (victim_before, peer_before) = (victim.ask(Question::Mark)?, peer.ask(Question::Mark)?);
         let start = Instant::now();
-        let mut field = Field::new(victim, peer.identity.clone(), traffic, tag.clone(), conditions);
+        let mut field = Field::new(victim, peer.identity.clone(), traffic, *run, conditions);
+        field.newcomer_plan = newcomer_plan.take();
         (attack.run)(&mut field)?;
-        let (entitled_bytes, hearers) = (field.entitled_bytes, field.hearers);
+        let newcomer = field.newcomer.take();
+        let (entitled_bytes, hearers, places) = (field.entitled_bytes, field.hearers, field.places);
         let end_ns = now_ns();
         let at_end = victim.ask(Question::State)?;
         watch.paused_ns.store(0, Ordering::Relaxed);
+        let beside = newcomer.map(Newcomer::times).transpose()?;
+        let newcomer = alone.zip(beside).map(|(alone, (beside, after))| Arrival { alone, beside, after });
         let (up_whole, down_whole) = wait_until_whole(victim, peer, end_ns, watch, conditions.after)?;
         let watched = start.elapsed();
         let (at_victim, at_peer) = (victim.ask(Question::State)?, peer.ask(Question::State)?);
@@ -229,7 +241,9 @@ impl Site<'_> {
             sent_bytes: traffic.sent_bytes(),
             back_bytes: traffic.back_bytes(),
             to_peer_bytes: (at_peer.bytes_received - peer_before.bytes_received).saturating_sub(usual_bytes),
-            entitled_bytes: entitled_bytes + entitled_of_hearers(hearers, watched),
+            entitled_bytes: entitled_bytes
+                + entitled_of_hearers(hearers, watched)
+                + entitled_of_places(places, watched),
             resident_before_bytes,
             resident_peak_bytes: watch.resident_peak_bytes.load(Ordering::Relaxed),
             resident_after_bytes,
@@ -240,6 +254,7 @@ impl Site<'_> {
             strange_matches: at_end.strange_matches(&peer.identity).max(at_victim.strange_matches(&peer.identity)),
             peer_matches: at_end.peer_matches(&peer.identity).min(at_victim.peer_matches(&peer.identity)),
             kernel_drops: at_victim.kernel_drops - victim_before.kernel_drops,
+            newcomer,
             up: direction(&at_victim, &at_peer, &victim_end, &peer_end, up_whole),
             down: direction(&at_peer, &at_victim, &peer_end, &victim_end, down_whole),
         })

@@ -22,6 +22,9 @@ pub(crate) const UP: &str = "flow to the victim";
 pub(crate) const OPEN_OUT: &str = "open, from the victim";
 pub(crate) const OPEN_IN: &str = "open, to the victim";
 pub(crate) const BEST_EFFORT_IN: &str = "open, best effort";
+/// Topics of the endpoints that newcomers match.
+pub(crate) const NEWCOMERS_OUT: &str = "newcomers, from the victim";
+pub(crate) const NEWCOMERS_IN: &str = "newcomers, to the victim";
 
 /// Bytes that peers make the victim hold at most: `max_peer_bytes` of its configuration.
 pub(crate) const PEER_BYTES_MAX: usize = 32 << 20;
@@ -41,6 +44,19 @@ pub(crate) struct Blob {
     octets: Vec<u8>,
 }
 
+/// The type of the topics of newcomers.
+#[derive(Clone, Debug, DdsType)]
+#[dds(extensibility = "final")]
+pub(crate) struct Greeting {
+    pub(crate) number: u32,
+}
+
+/// The endpoints that newcomers match.
+struct ForNewcomers {
+    _writer: DataWriter<Greeting>,
+    _reader: DataReader<Greeting>,
+}
+
 /// The endpoints that strangers match.
 struct Open {
     writer: DataWriter<Blob>,
@@ -50,32 +66,41 @@ struct Open {
 
 /// Runs one of the two processes until its input ends. With a folder of documents, the participant uses DDS Security.
 pub(crate) fn run(is_victim: bool, domain: u32, tag: &str, run: u64, documents: Option<&Path>) -> Result<()> {
-    let config = DomainConfig::default()
-        .with_max_peer_bytes(PEER_BYTES_MAX)
-        .with_interfaces(InterfaceSelection::Only(vec!["lo".to_owned()]))
-        .with_shared_memory(false)
-        .with_same_process(false);
-    let builder = DomainParticipant::builder(domain).domain_tag(tag).config(config);
-    let participant = match documents {
-        Some(folder) => secured(builder, folder)?.build()?,
-        None => builder.build()?,
-    };
+    let participant = participant(domain, tag, documents)?;
     let (said, heard) = if is_victim { (DOWN, UP) } else { (UP, DOWN) };
     let open = if is_victim { Some(Open::start(&participant)?) } else { None };
+    let _for_newcomers = if is_victim { Some(ForNewcomers::start(&participant)?) } else { None };
     let mut flow = Flow::start(&participant, run, said, heard)?;
     let mut out = std::io::stdout().lock();
     tell(&mut out, &identity(&participant, &flow, open.as_ref())?)?;
     for line in std::io::stdin().lock().lines() {
         let question: Question = serde_json::from_str(&line?)?;
         let mut is_acknowledged = false;
+        let mut participants = 0;
         match question {
             Question::State => {}
+            Question::Participants => participants = participant.discovered_participants().len(),
             Question::Mark => flow.mark(),
             Question::Finish => is_acknowledged = flow.finish(FINISH_PATIENCE),
         }
-        tell(&mut out, &state(&participant, &flow, open.as_ref(), is_acknowledged))?;
+        let state = state(&participant, &flow, open.as_ref());
+        tell(&mut out, &State { is_acknowledged, participants, ..state })?;
     }
     Ok(())
+}
+
+/// A participant that uses UDP over loopback only. With a folder of documents, it uses DDS Security.
+pub(crate) fn participant(domain: u32, tag: &str, documents: Option<&Path>) -> Result<DomainParticipant> {
+    let config = DomainConfig::default()
+        .with_max_peer_bytes(PEER_BYTES_MAX)
+        .with_interfaces(InterfaceSelection::Only(vec!["lo".to_owned()]))
+        .with_shared_memory(false)
+        .with_same_process(false);
+    let builder = DomainParticipant::builder(domain).domain_tag(tag).config(config);
+    Ok(match documents {
+        Some(folder) => secured(builder, folder)?.build()?,
+        None => builder.build()?,
+    })
 }
 
 fn tell(out: &mut impl Write, answer: &impl serde::Serialize) -> Result<()> {
@@ -101,13 +126,14 @@ fn identity(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>) -
     })
 }
 
-fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>, is_acknowledged: bool) -> State {
+fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>) -> State {
     let statistics = participant.transport_statistics();
     let healed = participant.counters().healed;
     let healed = healed.rereads + healed.participants_restored + healed.moves_refused + healed.terms_refused;
     State {
         flow: flow.report(),
-        is_acknowledged,
+        is_acknowledged: false,
+        participants: 0,
         flow_readers: flow.readers(),
         flow_writers: flow.writers(),
         open_readers: open.map_or(0, |open| open.writer.matched_subscriptions().len()),
@@ -116,6 +142,16 @@ fn state(participant: &DomainParticipant, flow: &Flow, open: Option<&Open>, is_a
         healed: flow.healed() + healed,
         bytes_received: statistics.iter().map(|(_, s)| s.bytes_received).sum(),
         kernel_drops: statistics.iter().map(|(_, s)| s.kernel_drops).sum(),
+    }
+}
+
+impl ForNewcomers {
+    fn start(participant: &DomainParticipant) -> Result<Self> {
+        let writer = participant.topic::<Greeting>(NEWCOMERS_OUT)?.writer_builder().reliable().keep_last(1);
+        let writer = writer.transient_local().build()?;
+        writer.write(&Greeting { number: 1 })?;
+        let reader = participant.topic::<Greeting>(NEWCOMERS_IN)?.reader_builder().reliable().keep_last(1).build()?;
+        Ok(Self { _writer: writer, _reader: reader })
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn list(attacks: &[Attack], secured: &[Attack]) -> String {
     for attack in attacks {
         // Writing to a string does not fail.
         let _ = writeln!(out, "{:<28} {}", attack.name, attack.summary);
-        if let Expected::Miss { reason, .. } = attack.expected {
+        if let Some(reason) = attack.expected.reason() {
             let _ = writeln!(out, "{:<28} known miss without --secured: {reason}", "");
         }
     }
@@ -51,13 +51,26 @@ pub(crate) fn text(rows: &[Row]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}",
-        "", "sent", "back", "to peer", "ratio", "grown", "kept", "CPU", "drops", "healed", "lost", "gap", "whole"
+        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9} {:>11}",
+        "",
+        "sent",
+        "back",
+        "to peer",
+        "ratio",
+        "grown",
+        "kept",
+        "CPU",
+        "drops",
+        "healed",
+        "lost",
+        "gap",
+        "whole",
+        "newcomer"
     );
     let _ = writeln!(
         out,
-        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  limits",
-        "attack", "KiB", "KiB", "KiB", "", "KiB", "KiB", "%", "", "", "", "ms", "after ms"
+        "{:<28} {:>9} {:>9} {:>9} {:>6} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9} {:>11}  limits",
+        "attack", "KiB", "KiB", "KiB", "", "KiB", "KiB", "%", "", "", "", "ms", "after ms", "ms"
     );
     for row in rows {
         let m = &row.measured;
@@ -66,7 +79,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
             m.whole_after().map_or(format!("> {}", GIVE_UP_AFTER.as_millis()), |after| after.as_millis().to_string());
         let _ = writeln!(
             out,
-            "{:<28} {:>9} {:>9} {:>9} {:>6.1} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9}  {}",
+            "{:<28} {:>9} {:>9} {:>9} {:>6.1} {:>8} {:>8} {:>5} {:>6} {:>6} {:>5} {:>7} {:>9} {:>11}  {}",
             row.attack.name,
             m.sent_bytes >> 10,
             m.back_bytes >> 10,
@@ -80,11 +93,12 @@ pub(crate) fn text(rows: &[Row]) -> String {
             m.lost(),
             m.longest_gap().as_millis(),
             whole,
+            m.newcomer.map_or_else(String::new, |arrival| arrival.to_string()),
             row.verdict()
         );
     }
     for row in rows {
-        if let (Expected::Miss { reason, .. }, false) = (row.expected, row.passed.is_empty()) {
+        if let (Some(reason), false) = (row.expected.reason(), row.passed.is_empty()) {
             let _ = writeln!(out, "known miss of {}: {reason}", row.attack.name);
         }
         for failure in &row.passed {
@@ -110,10 +124,7 @@ struct Record<'a> {
 /// One JSON document with all rows.
 pub(crate) fn json(rows: &[Row]) -> Result<String> {
     let record = |row: &Row| {
-        let known_miss = match row.expected {
-            Expected::Miss { reason, .. } => Some(reason),
-            Expected::Held => None,
-        };
+        let known_miss = row.expected.reason();
         serde_json::to_value(Record {
             attack: row.attack.name,
             actor: row.attack.actor,

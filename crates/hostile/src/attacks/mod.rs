@@ -27,6 +27,10 @@ pub struct Attack {
     pub actor: Actor,
     /// Whether a victim without DDS Security holds all limits.
     pub expected: Expected,
+    /// Whether a participant comes in the middle of the attack and is measured.
+    pub meets_newcomer: bool,
+    /// Whether samples of a victim without DDS Security may be lost.
+    pub may_cost_samples: bool,
     pub(crate) run: fn(&mut Field<'_>) -> Result<()>,
 }
 
@@ -37,7 +41,8 @@ const fn held(
     summary: &'static str,
     run: fn(&mut Field<'_>) -> Result<()>,
 ) -> Attack {
-    Attack { name, summary, actor, expected: Expected::Held, run }
+    let may_cost_samples = matches!(actor, Actor::Impostor);
+    Attack { name, summary, actor, expected: Expected::Held, meets_newcomer: false, may_cost_samples, run }
 }
 
 impl Attack {
@@ -46,40 +51,73 @@ impl Attack {
         if is_secured { Expected::Held } else { self.expected }
     }
 
+    /// The same attack with a newcomer.
+    const fn beside_newcomer(mut self) -> Self {
+        self.meets_newcomer = true;
+        self
+    }
+
+    /// The same attack, which may not cost a sample although it is in the name of the peer.
+    const fn without_loss(mut self) -> Self {
+        self.may_cost_samples = false;
+        self
+    }
+
     /// The same attack with a limit that the victim certainly does not hold if the attack lasts `from` or longer, and
     /// others that it does not hold at times.
     const fn misses(mut self, certain: Limit, from: Duration, others: &'static [Limit], reason: &'static str) -> Self {
         self.expected = Expected::Miss { certain, from, others, reason };
         self
     }
+
+    /// The same attack with a limit that a slow machine does not hold if the attack lasts `from` or longer.
+    const fn may_miss(mut self, limit: Limit, from: Duration, reason: &'static str) -> Self {
+        self.expected = Expected::MayMiss { limit, from, reason };
+        self
+    }
 }
 
 const AT_ONCE: Duration = Duration::ZERO;
+/// Why a newcomer may exchange samples only after a flood of announcements.
+const FLOODED: &str = "a flood occupies a core once all places are taken, and full sockets drop what a newcomer sends";
 const LONG: Duration = Duration::from_secs(2);
 /// Limits that are passed while victim and peer do not match.
 const UNMATCHED: &[Limit] = &[Limit::Recovery, Limit::Acknowledgement];
 
 /// Every attack: those of strangers, then those in the name of the honest peer.
 pub const ATTACKS: &[Attack] = &[
-    held("nothing", Actor::Stranger, "no message: the figures of an undisturbed pair", repair::nothing),
+    held("nothing", Actor::Stranger, "no message: the figures of an undisturbed pair", repair::nothing)
+        .beside_newcomer(),
     held(
         "discovery-flood",
         Actor::Stranger,
         "announcements of ever new participants from one address",
         discovery::flood_from_one_address,
-    ),
+    )
+    .beside_newcomer()
+    .may_miss(Limit::Newcomer, LONG, FLOODED),
     held(
         "discovery-flood-addresses",
         Actor::Stranger,
         "announcements of ever new participants from 64 addresses",
         discovery::flood_from_many_addresses,
-    ),
+    )
+    .beside_newcomer()
+    .may_miss(Limit::Newcomer, LONG, FLOODED),
+    held(
+        "crowd-of-two-addresses",
+        Actor::Stranger,
+        "strangers with an endpoint each at two addresses, which take all places for participants",
+        discovery::crowd_from_two_addresses,
+    )
+    .beside_newcomer(),
     held(
         "small-publications",
         Actor::Stranger,
-        "strangers with 8,192 publications each",
+        "strangers with as many publications each as the victim keeps of a participant",
         discovery::small_publications,
-    ),
+    )
+    .beside_newcomer(),
     held(
         "oversized-lists",
         Actor::Stranger,
@@ -186,6 +224,25 @@ pub const ATTACKS: &[Attack] = &[
         impostor::acknack_of_unwritten,
     ),
     held("forged-acknack-current", Actor::Impostor, "ACKNACKs of samples under way", impostor::acknack_of_current),
+    held("forged-gap-current", Actor::Impostor, "GAPs of samples under way", impostor::gap_of_current),
+    held(
+        "forged-fragments",
+        Actor::Impostor,
+        "fragments with the numbers of samples under way, which have none",
+        impostor::fragments_of_current,
+    ),
+    held(
+        "forged-instance-disposals",
+        Actor::Impostor,
+        "disposals of the instance of the flow, and of others",
+        impostor::instance_disposals,
+    ),
+    held(
+        "forged-source-timestamps",
+        Actor::Impostor,
+        "samples with source timestamps an hour ahead and an hour ago",
+        impostor::source_timestamps,
+    ),
     held(
         "forged-future-samples",
         Actor::Impostor,
@@ -211,6 +268,19 @@ pub const ATTACKS: &[Attack] = &[
         "SEDP: the peer has deleted its writer and its reader",
         impostor::endpoint_disposals,
     ),
+    held(
+        "forged-endpoint-changes",
+        Actor::Impostor,
+        "SEDP: other policies and another type of the peer's writer and reader",
+        impostor::endpoint_changes,
+    ),
+    held(
+        "forged-terms",
+        Actor::Impostor,
+        "SPDP: the peer has another lease, vendor or set of built-in endpoints",
+        impostor::terms,
+    )
+    .without_loss(),
     held("forged-move", Actor::Impostor, "SPDP: the peer is at the attacker's address", impostor::moved_peer),
     held("forged-unreachable", Actor::Impostor, "SPDP: the peer has no address", impostor::unreachable_peer),
     held("forged-mutations", Actor::Impostor, "damaged messages in the name of the peer", mutations::of_impostor)

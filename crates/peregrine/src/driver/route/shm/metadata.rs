@@ -12,9 +12,8 @@ pub(in crate::driver) const ALIGNING: usize = 4;
 /// An entry of a channel, and the readers it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::driver) struct Addressed {
-    /// Index of the only reader that the entry is for, or of the first one of a [`Live`](Entry::Live) entry. `None`:
-    /// all readers that are live.
-    pub(in crate::driver) to: Option<u32>,
+    /// The readers that the entry is for. `None`: all readers that are [live](Entry::Live).
+    pub(in crate::driver) to: Option<Addressees>,
     pub(in crate::driver) entry: Entry,
 }
 
@@ -29,29 +28,41 @@ pub(in crate::driver) enum Entry {
     Available { first: SequenceNumber, last: SequenceNumber },
     /// The application has asserted that the writer is alive.
     Alive,
-    /// These readers are live: they take the entries for all readers whose number is not below `from`.
-    Live { from: SequenceNumber, members: Members },
+    /// The addressees are live: they take the entries for all readers whose number is not below `from`.
+    Live { from: SequenceNumber },
     /// The addressee is not live: it takes only entries that name it. `epoch` is that of the rewind that this answers.
     NotLive { epoch: u32 },
 }
 
-/// Some of the readers whose indices follow that of an entry, and that reader itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(in crate::driver) struct Members([u64; 3]);
+/// Readers that an entry names: the first by its index, and others whose indices follow. A change names one reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::driver) struct Addressees {
+    first: u32,
+    /// Bit `n`: the reader whose index is by `n` greater than the first.
+    members: u128,
+}
 
-impl Members {
-    /// The number of indices, from that of the entry on, that a set covers.
-    pub(in crate::driver) const COVERED: u32 = 3 * u64::BITS;
+impl Addressees {
+    /// The number of indices that a set covers.
+    pub(in crate::driver) const COVERED: u32 = u128::BITS;
 
-    /// Adds the reader whose index is by `offset` greater than that of the entry. Returns `false` beyond the covered
-    /// indices.
-    pub(in crate::driver) fn insert(&mut self, offset: u32) -> bool {
-        let word = self.0.get_mut((offset / u64::BITS) as usize);
-        word.map(|word| *word |= 1 << (offset % u64::BITS)).is_some()
+    pub(in crate::driver) const fn one(index: u32) -> Self {
+        Self { first: index, members: 1 }
     }
 
-    pub(in crate::driver) fn contains(self, offset: u32) -> bool {
-        self.0.get((offset / u64::BITS) as usize).is_some_and(|word| word >> (offset % u64::BITS) & 1 == 1)
+    pub(in crate::driver) const fn first(self) -> u32 {
+        self.first
+    }
+
+    /// Adds a reader. Returns `false` if the set does not cover its index.
+    pub(in crate::driver) fn insert(&mut self, index: u32) -> bool {
+        let bit = index.checked_sub(self.first).and_then(|offset| 1_u128.checked_shl(offset));
+        bit.map(|bit| self.members |= bit).is_some()
+    }
+
+    pub(in crate::driver) fn contains(self, index: u32) -> bool {
+        let bit = index.checked_sub(self.first).and_then(|offset| 1_u128.checked_shl(offset));
+        bit.is_some_and(|bit| self.members & bit != 0)
     }
 }
 
@@ -65,18 +76,27 @@ const NOT_LIVE: u64 = 20;
 
 impl Addressed {
     pub(in crate::driver) fn to_metadata(self) -> Metadata {
-        let mut metadata = self.entry.to_metadata();
-        if let (Some(to), Metadata([what, ..])) = (self.to, &mut metadata) {
-            *what |= u64::from(to).saturating_add(1) << 32;
+        let Metadata([what, a, b, c, d]) = self.entry.to_metadata();
+        let Some(Addressees { first, members }) = self.to else { return Metadata([what, a, b, c, d]) };
+        let what = what | u64::from(first).saturating_add(1) << 32;
+        match self.entry {
+            Entry::Change { .. } => {
+                debug_assert_eq!(members, 1, "a change names one reader");
+                Metadata([what, a, b, c, d])
+            }
+            // Other entries use neither of the last words.
+            _ => Metadata([what, a, b, members as u64, (members >> 64) as u64]),
         }
-        metadata
     }
 
     /// `None` if no working writer could have written it.
     pub(in crate::driver) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
         let entry = Entry::from_metadata(Metadata([u64::from(what as u32), a, b, c, d]))?;
-        let to = ((what >> 32) as u32).checked_sub(1);
-        // `Live` and `NotLive` entries always name a reader.
+        let to = ((what >> 32) as u32).checked_sub(1).map(|first| match entry {
+            Entry::Change { .. } => Addressees::one(first),
+            _ => Addressees { first, members: u128::from(d) << 64 | u128::from(c) },
+        });
+        // `Live` and `NotLive` entries always name readers.
         let is_sound = to.is_some() || !matches!(entry, Entry::Live { .. } | Entry::NotLive { .. });
         is_sound.then_some(Self { to, entry })
     }
@@ -104,7 +124,7 @@ impl Entry {
             Self::Unavailable { from, to } => [UNAVAILABLE, from.0.cast_unsigned(), to.0.cast_unsigned(), 0, 0],
             Self::Available { first, last } => [AVAILABLE, first.0.cast_unsigned(), last.0.cast_unsigned(), 0, 0],
             Self::Alive => [ALIVE, 0, 0, 0, 0],
-            Self::Live { from, members: Members([a, b, c]) } => [LIVE, from.0.cast_unsigned(), a, b, c],
+            Self::Live { from } => [LIVE, from.0.cast_unsigned(), 0, 0, 0],
             Self::NotLive { epoch } => [NOT_LIVE, u64::from(epoch), 0, 0, 0],
         })
     }
@@ -119,7 +139,7 @@ impl Entry {
                 Some(Self::Available { first: number(a)?, last: SequenceNumber(last) })
             }
             ALIVE => Some(Self::Alive),
-            LIVE => Some(Self::Live { from: number(a)?, members: Members([b, c, d]) }),
+            LIVE => Some(Self::Live { from: number(a)? }),
             NOT_LIVE => Some(Self::NotLive { epoch: u32::try_from(a).ok()? }),
             kind => Some(Self::Change {
                 number: number(a)?,
@@ -143,33 +163,57 @@ mod tests {
 
     use super::*;
 
+    const FROM: SequenceNumber = SequenceNumber(3);
+
+    fn entries_for_several() -> [Entry; 5] {
+        [
+            Entry::Unavailable { from: FROM, to: SequenceNumber(9) },
+            Entry::Available { first: FROM, last: SequenceNumber(9) },
+            Entry::Alive,
+            Entry::Live { from: FROM },
+            Entry::NotLive { epoch: 7 },
+        ]
+    }
+
     proptest! {
         #[test]
-        fn members_of_a_live_entry_are_those_that_were_inserted(
-            offsets in btree_set(0..Members::COVERED, 0..40),
-            to in 0_u32..1000,
-            from in 1_i64..i64::MAX,
+        fn addressees_of_an_entry_are_those_that_were_inserted(
+            offsets in btree_set(0..Addressees::COVERED, 0..40),
+            first in 0_u32..1000,
         ) {
-            let mut members = Members::default();
-            offsets.iter().for_each(|offset| assert!(members.insert(*offset)));
-            let entry = Entry::Live { from: SequenceNumber(from), members };
-            let addressed = Addressed { to: Some(to), entry };
-            prop_assert_eq!(Addressed::from_metadata(addressed.to_metadata()), Some(addressed));
-            for offset in 0..Members::COVERED + 70 {
-                prop_assert_eq!(members.contains(offset), offsets.contains(&offset));
+            let mut to = Addressees::one(first);
+            offsets.iter().for_each(|offset| assert!(to.insert(first + offset)));
+            for entry in entries_for_several() {
+                let addressed = Addressed { to: Some(to), entry };
+                prop_assert_eq!(Addressed::from_metadata(addressed.to_metadata()), Some(addressed));
             }
+            for offset in 0..2 * Addressees::COVERED {
+                prop_assert_eq!(to.contains(first + offset), offset == 0 || offsets.contains(&offset));
+            }
+            prop_assert!(first == 0 || !to.contains(first - 1));
         }
     }
 
     #[test]
-    fn reader_beyond_the_covered_indices_is_not_inserted() {
-        let mut members = Members::default();
-        assert!(members.insert(Members::COVERED - 1) && !members.insert(Members::COVERED) && !members.insert(u32::MAX));
+    fn change_for_one_reader_keeps_its_instance() {
+        let source_timestamp = Timestamp { seconds: 5, fraction: 6 };
+        let instance = KeyHash([0xab; 16]);
+        let entry = Entry::Change { number: FROM, kind: ChangeKind::Disposed, instance, source_timestamp };
+        let addressed = Addressed { to: Some(Addressees::one(200)), entry };
+        assert_eq!(Addressed::from_metadata(addressed.to_metadata()), Some(addressed));
     }
 
     #[test]
-    fn live_entry_without_reader_is_refused() {
-        let entry = Entry::Live { from: SequenceNumber(1), members: Members::default() };
-        assert_eq!(Addressed::from_metadata(Addressed { to: None, entry }.to_metadata()), None);
+    fn reader_beyond_the_covered_indices_is_not_inserted() {
+        let mut to = Addressees::one(5);
+        assert!(to.insert(4 + Addressees::COVERED));
+        assert!(!to.insert(5 + Addressees::COVERED) && !to.insert(u32::MAX) && !to.insert(4));
+    }
+
+    #[test]
+    fn live_entry_without_addressees_is_refused() {
+        for entry in [Entry::Live { from: FROM }, Entry::NotLive { epoch: 7 }] {
+            assert_eq!(Addressed::from_metadata(Addressed { to: None, entry }.to_metadata()), None);
+        }
     }
 }

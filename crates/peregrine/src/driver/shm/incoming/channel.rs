@@ -18,7 +18,7 @@ use crate::driver::base::clock::now;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
 use crate::driver::endpoint::reader::ReaderCore;
 use crate::driver::route::shm::attachment::{Attachment, AttachmentKind};
-use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry, Members};
+use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Addressees, Entry};
 
 /// Samples of up to this many bytes are copied: a copy costs less than holding their slot.
 const COPIED_MAX: usize = 4096;
@@ -90,16 +90,14 @@ impl Channel {
         let readers = match to {
             None => self.readers.as_mut_slice(),
             Some(to) => {
-                let covered = if matches!(entry, Entry::Live { .. }) { Members::COVERED } else { 1 };
-                let first = self.readers.partition_point(|reader| reader.index < to);
-                let end = self.readers.partition_point(|reader| reader.index < to.saturating_add(covered));
+                let first = self.readers.partition_point(|reader| reader.index < to.first());
+                let beyond = to.first().saturating_add(Addressees::COVERED);
+                let end = self.readers.partition_point(|reader| reader.index < beyond);
                 self.readers.get_mut(first..end).unwrap_or_default()
             }
         };
         for reader in readers {
-            if let (Entry::Live { members, .. }, Some(to)) = (entry, to)
-                && !members.contains(reader.index.saturating_sub(to))
-            {
+            if to.is_some_and(|to| !to.contains(reader.index)) {
                 continue;
             }
             is_answer |= reader.stage == Stage::Rewinding && matches!(entry, Entry::NotLive { .. });
@@ -292,7 +290,7 @@ impl AttachedReader {
                 }
                 None
             }
-            (Stage::Attached { .. }, Entry::Live { from, .. }) => {
+            (Stage::Attached { .. }, Entry::Live { from }) => {
                 self.stage = Stage::Attached { live_from: Some(from) };
                 None
             }

@@ -8,14 +8,14 @@ use peregrine_transport::shm::{LoanError, PublishError, ReaderId, SharedSlot, Sl
 
 use super::{AttachedReader, Channels, InSlot, Unsent};
 use crate::driver::host::counters::Counters;
-use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Entry, Members};
+use crate::driver::route::shm::metadata::{ALIGNING, Addressed, Addressees, Entry};
 
 /// The destination of the entries of a batch.
 #[derive(Clone, Copy)]
 struct Destination {
     channel: ReaderId,
-    /// Index of the only reader that the entries are for.
-    to: Option<u32>,
+    /// The readers that the entries are for; `None` for all live ones.
+    to: Option<Addressees>,
     /// Number of readers that the entries are for.
     readers: u64,
 }
@@ -38,10 +38,16 @@ impl Channels {
         let live = self.of(id).filter(|reader| reader.is_live).count();
         let are_these_live = recipients.len() == live && recipients.iter().all(is_live);
         if batch.is_catch_up() && !are_these_live {
-            for recipient in &recipients {
-                let mut next = recipient.1.from;
-                let result = self.send_to_one(id, recipient.0, batch, &mut next, slots, counters);
-                self.note_sent_to(place, std::slice::from_ref(recipient), next, batch.end(), result, halted);
+            let is_shared = batch.changes().is_empty();
+            if is_shared {
+                recipients.sort_unstable_by_key(|(place, recipient)| (recipient.from, self.index_at(*place)));
+            }
+            let mut left = &*recipients;
+            while let Some((to, these, others)) = self.next_addressees(left, is_shared) {
+                left = others;
+                let mut next = these.first().map_or(batch.end(), |(_, recipient)| recipient.from);
+                let result = self.send_to_some(id, to, these, batch, &mut next, slots, counters);
+                self.note_sent_to(place, these, next, batch.end(), result, halted);
             }
         } else if let Some(from) = recipients.iter().map(|(_, recipient)| recipient.from).min() {
             let mut next = from;
@@ -68,36 +74,34 @@ impl Channels {
 
     /// Makes the recipients the live readers of a channel.
     fn make_live(&mut self, id: ReaderId, recipients: &[(usize, Recipient)]) -> Result<(), Unsent> {
-        let mut from_of = vec![None; self.attached.len()];
+        let mut recipient_at = vec![None; self.attached.len()];
         for (place, recipient) in recipients {
-            from_of.get_mut(*place).into_iter().for_each(|from| *from = Some(recipient.from.max(SequenceNumber(1))));
+            recipient_at.get_mut(*place).into_iter().for_each(|at| *at = Some(*recipient));
         }
         let mut begin = Vec::new();
-        for (place, from) in from_of.into_iter().enumerate() {
+        for (place, recipient) in recipient_at.into_iter().enumerate() {
             let Some(reader) = self.attached.get(place).filter(|reader| reader.channel == id) else { continue };
-            match from {
-                Some(from) if !reader.is_live => begin.push((from, reader.index, place)),
+            match recipient {
+                Some(recipient) if !reader.is_live => {
+                    begin.push((place, Recipient { from: recipient.from.max(SequenceNumber(1)), ..recipient }));
+                }
                 None if reader.is_live => self.end_live(place)?,
                 _ => {}
             }
         }
-        // Readers that begin at one number share entries.
-        begin.sort_unstable();
+        begin.sort_unstable_by_key(|(place, recipient)| (recipient.from, self.index_at(*place)));
         let result = self.begin_live(id, &begin);
         self.note_attached_changed();
         result
     }
 
-    /// Makes these readers of a channel live, each with its first number, index and place, in ascending order.
-    fn begin_live(&mut self, id: ReaderId, mut readers: &[(SequenceNumber, u32, usize)]) -> Result<(), Unsent> {
-        while let Some((from, first, _)) = readers.first().copied() {
-            let mut members = Members::default();
-            let mut is_member = |other, index: u32| other == from && members.insert(index.saturating_sub(first));
-            let count = readers.iter().take_while(|(other, index, _)| is_member(*other, *index)).count();
-            let Some((these, others)) = readers.split_at_checked(count) else { break };
-            let destination = Destination { channel: id, to: Some(first), readers: count as u64 };
-            self.send_entry(destination, Entry::Live { from, members })?;
-            for (_, _, place) in these {
+    /// Makes these readers of a channel live, sorted by their first number and their index.
+    fn begin_live(&mut self, id: ReaderId, mut readers: &[(usize, Recipient)]) -> Result<(), Unsent> {
+        while let Some((to, these, others)) = self.next_addressees(readers, true) {
+            let from = these.first().map_or(SequenceNumber(1), |(_, recipient)| recipient.from);
+            let destination = Destination { channel: id, to: Some(to), readers: these.len() as u64 };
+            self.send_entry(destination, Entry::Live { from })?;
+            for (place, _) in these {
                 self.attached.get_mut(*place).into_iter().for_each(|reader| reader.is_live = true);
             }
             readers = others;
@@ -105,30 +109,55 @@ impl Channels {
         Ok(())
     }
 
+    fn index_at(&self, place: usize) -> u32 {
+        self.attached.get(place).map_or(0, |reader| reader.index)
+    }
+
+    /// The first of these readers that entries can name together, and the others. `are_shared`: several readers may
+    /// share an entry if they begin at one number.
+    #[expect(clippy::type_complexity, reason = "the parts of the slice")]
+    fn next_addressees<'r>(
+        &self,
+        readers: &'r [(usize, Recipient)],
+        are_shared: bool,
+    ) -> Option<(Addressees, &'r [(usize, Recipient)], &'r [(usize, Recipient)])> {
+        let (place, first) = readers.first()?;
+        let mut to = Addressees::one(self.index_at(*place));
+        let most = if are_shared { readers.len() } else { 1 };
+        let mut is_next =
+            |(place, next): &&(usize, Recipient)| next.from == first.from && to.insert(self.index_at(*place));
+        let count = readers.iter().take(most).take_while(|reader| is_next(reader)).count();
+        let (these, others) = readers.split_at_checked(count)?;
+        Some((to, these, others))
+    }
+
     /// Makes a reader take only the entries that name it.
     fn end_live(&mut self, place: usize) -> Result<(), Unsent> {
         let Some(reader) = self.attached.get(place) else { return Ok(()) };
-        let destination = Destination { channel: reader.channel, to: Some(reader.index), readers: 1 };
+        let destination = Destination { channel: reader.channel, to: Some(Addressees::one(reader.index)), readers: 1 };
         self.send_entry(destination, Entry::NotLive { epoch: reader.epoch })?;
         self.attached.get_mut(place).into_iter().for_each(|reader| reader.is_live = false);
         self.note_attached_changed();
         Ok(())
     }
 
-    fn send_to_one(
+    #[expect(clippy::too_many_arguments, reason = "the state of one delivery")]
+    fn send_to_some(
         &mut self,
         channel: ReaderId,
-        place: usize,
+        to: Addressees,
+        readers: &[(usize, Recipient)],
         batch: &HandOverBatch,
         next: &mut SequenceNumber,
         slots: &mut Vec<Option<SharedSlot>>,
         counters: &Counters,
     ) -> Result<(), Unsent> {
-        let Some(reader) = self.attached.get(place) else { return Ok(()) };
-        let destination = Destination { channel, to: Some(reader.index), readers: 1 };
-        if reader.is_live {
-            self.end_live(place)?;
+        for (place, _) in readers {
+            if self.attached.get(*place).is_some_and(|reader| reader.is_live) {
+                self.end_live(*place)?;
+            }
         }
+        let destination = Destination { channel, to: Some(to), readers: readers.len() as u64 };
         self.send_all(destination, batch, next, slots, counters)
     }
 
@@ -209,7 +238,7 @@ impl Channels {
 
     /// Writes the entry with which the answer to a rewind begins.
     pub(super) fn answer_rewind(&mut self, channel: ReaderId, index: u32, epoch: u32) -> Result<(), Unsent> {
-        self.send_entry(Destination { channel, to: Some(index), readers: 1 }, Entry::NotLive { epoch })
+        self.send_entry(Destination { channel, to: Some(Addressees::one(index)), readers: 1 }, Entry::NotLive { epoch })
     }
 
     fn send_entry(&mut self, to: Destination, entry: Entry) -> Result<(), Unsent> {

@@ -175,7 +175,10 @@ mod tests {
         }
         assert_eq!(lock_leaf(&jobs.started).len(), 1);
         drop(not_yet);
-        assert!((0..100).eq(running.iter().take(100)));
+        // A spare thread takes some of them, so they may end in another order.
+        let mut ended: Vec<i32> = running.iter().take(100).collect();
+        ended.sort_unstable();
+        assert!((0..100).eq(ended));
         assert!(queue.end() <= 3);
     }
 

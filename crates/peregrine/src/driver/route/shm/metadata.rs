@@ -34,7 +34,8 @@ pub(in crate::driver) enum Entry {
     NotLive { epoch: u32 },
 }
 
-/// Readers that an entry names: the first by its index, and others whose indices follow. A change names one reader.
+/// Readers that an entry names: the first by its index, and others whose indices follow. A change of an instance names
+/// one reader, because the instance takes the place of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::driver) struct Addressees {
     first: u32,
@@ -73,29 +74,32 @@ const AVAILABLE: u64 = 17;
 const ALIVE: u64 = 18;
 const LIVE: u64 = 19;
 const NOT_LIVE: u64 = 20;
+/// The last two words are the members of a set of readers.
+const FOR_SET: u64 = 1 << 8;
 
 impl Addressed {
     pub(in crate::driver) fn to_metadata(self) -> Metadata {
         let Metadata([what, a, b, c, d]) = self.entry.to_metadata();
         let Some(Addressees { first, members }) = self.to else { return Metadata([what, a, b, c, d]) };
         let what = what | u64::from(first).saturating_add(1) << 32;
-        match self.entry {
-            Entry::Change { .. } => {
-                debug_assert_eq!(members, 1, "a change names one reader");
-                Metadata([what, a, b, c, d])
-            }
-            // Other entries use neither of the last words.
-            _ => Metadata([what, a, b, members as u64, (members >> 64) as u64]),
+        if self.entry.has_instance() {
+            debug_assert_eq!(members, 1, "a change of an instance names one reader");
+            return Metadata([what, a, b, c, d]);
         }
+        Metadata([what | FOR_SET, a, b, members as u64, (members >> 64) as u64])
     }
 
     /// `None` if no working writer could have written it.
     pub(in crate::driver) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
-        let entry = Entry::from_metadata(Metadata([u64::from(what as u32), a, b, c, d]))?;
-        let to = ((what >> 32) as u32).checked_sub(1).map(|first| match entry {
-            Entry::Change { .. } => Addressees::one(first),
-            _ => Addressees { first, members: u128::from(d) << 64 | u128::from(c) },
-        });
+        let first = ((what >> 32) as u32).checked_sub(1);
+        let what = u64::from(what as u32);
+        let (to, entry) = if what & FOR_SET == 0 {
+            (first.map(Addressees::one), Entry::from_metadata(Metadata([what, a, b, c, d]))?)
+        } else {
+            let members = u128::from(d) << 64 | u128::from(c);
+            let entry = Entry::from_metadata(Metadata([what & !FOR_SET, a, b, 0, 0]))?;
+            (Some(Addressees { first: first?, members }), entry)
+        };
         // `Live` and `NotLive` entries always name readers.
         let is_sound = to.is_some() || !matches!(entry, Entry::Live { .. } | Entry::NotLive { .. });
         is_sound.then_some(Self { to, entry })
@@ -112,6 +116,10 @@ impl Addressed {
 }
 
 impl Entry {
+    fn has_instance(self) -> bool {
+        matches!(self, Self::Change { instance, .. } if instance != KeyHash::NIL)
+    }
+
     /// Metadata of an entry for all live readers.
     pub(in crate::driver) fn to_metadata(self) -> Metadata {
         Metadata(match self {
@@ -165,8 +173,15 @@ mod tests {
 
     const FROM: SequenceNumber = SequenceNumber(3);
 
-    fn entries_for_several() -> [Entry; 5] {
+    const SOURCE_TIMESTAMP: Timestamp = Timestamp { seconds: 5, fraction: 6 };
+
+    fn change(instance: KeyHash) -> Entry {
+        Entry::Change { number: FROM, kind: ChangeKind::Disposed, instance, source_timestamp: SOURCE_TIMESTAMP }
+    }
+
+    fn entries_for_several() -> [Entry; 6] {
         [
+            change(KeyHash::NIL),
             Entry::Unavailable { from: FROM, to: SequenceNumber(9) },
             Entry::Available { first: FROM, last: SequenceNumber(9) },
             Entry::Alive,
@@ -196,11 +211,14 @@ mod tests {
 
     #[test]
     fn change_for_one_reader_keeps_its_instance() {
-        let source_timestamp = Timestamp { seconds: 5, fraction: 6 };
-        let instance = KeyHash([0xab; 16]);
-        let entry = Entry::Change { number: FROM, kind: ChangeKind::Disposed, instance, source_timestamp };
-        let addressed = Addressed { to: Some(Addressees::one(200)), entry };
+        let addressed = Addressed { to: Some(Addressees::one(200)), entry: change(KeyHash([0xab; 16])) };
         assert_eq!(Addressed::from_metadata(addressed.to_metadata()), Some(addressed));
+    }
+
+    #[test]
+    fn set_without_first_reader_is_refused() {
+        let Metadata([what, a, b, c, d]) = change(KeyHash::NIL).to_metadata();
+        assert_eq!(Addressed::from_metadata(Metadata([what | FOR_SET, a, b, c, d])), None);
     }
 
     #[test]

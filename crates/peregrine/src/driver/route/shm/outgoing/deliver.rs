@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::writer::{HandOverBatch, HandOverChange, Recipient};
 use peregrine_transport::shm::{LoanError, PublishError, ReaderId, SharedSlot, Slot};
@@ -38,7 +39,8 @@ impl Channels {
         let live = self.of(id).filter(|reader| reader.is_live).count();
         let are_these_live = recipients.len() == live && recipients.iter().all(is_live);
         if batch.is_catch_up() && !are_these_live {
-            let is_shared = batch.changes().is_empty();
+            // A change of an instance names one reader.
+            let is_shared = batch.changes().iter().all(|change| change.instance == KeyHash::NIL);
             if is_shared {
                 recipients.sort_unstable_by_key(|(place, recipient)| (recipient.from, self.index_at(*place)));
             }

@@ -163,9 +163,9 @@ impl Model {
         let Some((at, change)) = change else { return };
         let (host, number) = (&mut self.hosts[at], at as u32 + 1);
         match change {
-            Change::WriterCreated => _ = host.put_writer(now, wall, publication(number, 3, "topic")),
+            Change::WriterCreated => host.put_writer(now, wall, publication(number, 3, "topic")),
             Change::WriterDeleted => host.remove_writer(now, wall, EntityId::user_writer(1, false)),
-            Change::ReaderCreated => _ = host.put_reader(now, wall, subscription(number, 4, "topic")),
+            Change::ReaderCreated => host.put_reader(now, wall, subscription(number, 4, "topic")),
             Change::ReaderDeleted => host.remove_reader(now, wall, EntityId::user_reader(2, false)),
         }
     }

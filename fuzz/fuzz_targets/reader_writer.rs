@@ -12,7 +12,7 @@ use peregrine_rtps::history::{Change, ChangeKind, HistoryKind, ResourceLimits, S
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use peregrine_rtps::locator::{Locator, Source};
 use peregrine_rtps::payload::Payload;
-use peregrine_rtps::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, Reception, SampleMeta};
+use peregrine_rtps::reader::{KeyExtractor, MatchedWriter, MessageBuffer, Reader, ReaderConfig, Reception, SampleMeta};
 use peregrine_rtps::receiver::{DropReason, Envelope, Input, Receive, interpret};
 use peregrine_rtps::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
 use peregrine_rtps::time::{Instant, Span, Timestamp};
@@ -171,7 +171,7 @@ impl Pair {
         let (now, wall) = (self.now, self.wall());
         if let Some(bytes) = self.to_reader.pop_front() {
             let buffer = Arc::new(bytes);
-            let rx = Reception { now, wall, buffer: Some(&buffer), source: SOURCE };
+            let rx = Reception { now, wall, buffer: Some(MessageBuffer::Received(&buffer)), source: SOURCE };
             interpret(&buffer, READER.prefix, &mut Arrival { rx, writer: None, reader: Some(&mut self.reader) });
         }
         if let Some(bytes) = self.to_writer.pop_front() {

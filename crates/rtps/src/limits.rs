@@ -404,7 +404,7 @@ pub const POOL_BYTES_MAX: usize = 32 << 20;
 /// keep a receive buffer of 64 KiB allocated.
 pub const COPY_PAYLOAD_MAX: usize = 8192;
 
-/// Bytes of idle copies that a participant keeps for the next samples that several of its readers get.
+/// Bytes of copies that a participant lends to several of its readers, or keeps for their next samples.
 pub const SHARED_COPIES_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes that a writer retransmits in answer to one acknowledgement. Further samples wait for the next one.

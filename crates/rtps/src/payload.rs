@@ -358,6 +358,25 @@ impl BufferPool {
         Ok(Payload::new(buffer, range).unwrap_or_default())
     }
 
+    /// A copy of `bytes` for several owners, to be [put away](Self::put_away) once they have it. `None` if the pool
+    /// already tracks as many lent buffers as it can: it would lose an older one to the pool of one of its owners.
+    #[must_use]
+    pub fn copy_for_several(&mut self, bytes: &[u8]) -> Option<Payload> {
+        for _ in 0..self.lent.len().min(LENT_LOOKS) {
+            let buffer = self.lent.pop_front()?;
+            if Arc::strong_count(&buffer) == 1 {
+                self.held_bytes -= buffer.len();
+                self.recycle_buffer(buffer);
+            } else {
+                self.lent.push_back(buffer);
+            }
+        }
+        let (class, size) = class_of(ALIGNING.saturating_add(bytes.len()));
+        let has_idle = self.classes.get(class).is_some_and(|idle| !idle.is_empty());
+        let has_room = has_idle || self.held_bytes.saturating_add(size) <= self.held_bytes_max;
+        (has_room && self.lent.len() < LENT_MAX).then(|| self.copy_of(bytes))
+    }
+
     /// Returns a payload's buffer to the pool if there is no other reference and the pool has room. Otherwise drops it.
     pub fn recycle(&mut self, payload: Payload) {
         if let Some(buffer) = payload.into_buffer() {

@@ -460,13 +460,13 @@ pub fn ends_something(message: &[u8]) -> bool {
     Submessages::new(rest).map_while(Result::ok).any(|s| matches!(s, Submessage::Data(data) if ends(&data)))
 }
 
-/// A copy of the payload of a sample that several readers get, unless each reader copies the payload into its own entry
-/// or refers to the receive buffer.
+/// A copy of the payload of a sample that several readers get. `None` if each reader copies the payload into its own
+/// entry, refers to the receive buffer, or has to copy because readers hold all the copies that the pool can track.
 fn copy_for_several(pool: &mut BufferPool, input: &Input<'_>) -> Option<SamplePayload> {
     let Input::Data(_, data) = input else { return None };
     let bytes = data.payload.as_bytes();
     let is_copied = bytes.len() > SamplePayload::HERE_MAX && bytes.len() <= COPY_PAYLOAD_MAX;
-    is_copied.then(|| pool.copy_of(bytes))
+    if is_copied { pool.copy_for_several(bytes) } else { None }
 }
 
 struct Demultiplexer<'p, D> {

@@ -1,7 +1,7 @@
 //! Samples that several readers of a participant get.
 
 use super::*;
-use crate::limits::COPY_PAYLOAD_MAX;
+use crate::limits::{COPY_PAYLOAD_MAX, SHARED_COPIES_BYTES_MAX};
 use crate::reader::MessageBuffer;
 use crate::wire::{DataHead, Endianness};
 
@@ -60,6 +60,18 @@ fn copies(domain: &mut Domain, message: &[u8], payload: &[u8]) -> Vec<Option<usi
     copies
 }
 
+/// Adds the copies that the readers get to `held`. Returns whether there were any.
+fn hold_copies(domain: &mut Domain, message: &[u8], held: &mut Vec<Payload>) -> bool {
+    let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410).into() };
+    let before = held.len();
+    domain.at(2).handle_datagram(&rx, message, &mut FragmentRun::default(), |rx, _, _| {
+        if let Some(MessageBuffer::Copied(copy)) = rx.buffer {
+            held.push(copy.clone());
+        }
+    });
+    held.len() > before
+}
+
 #[test]
 fn sample_for_several_readers_is_copied_once() {
     let mut domain = domain(3);
@@ -81,6 +93,28 @@ fn sample_is_not_copied_for_sole_reader_nor_beyond_the_sizes_of_copies() {
         let copies = copies(&mut domain(readers), &sample(1, &payload), &payload);
         assert_eq!(copies.len(), readers as usize);
         assert!(copies.iter().all(|copy| copy.is_some() == is_copied), "{readers} {len} {copies:?}");
+    }
+}
+
+/// A copy that the pool does not track would end in the pool of a reader, which never lends it.
+#[test]
+fn readers_copy_by_themselves_while_they_hold_all_tracked_copies() {
+    let mut domain = domain(2);
+    for len in [100, COPY_PAYLOAD_MAX] {
+        let payload = vec![7; len];
+        let (mut held, mut number) = (vec![], 0);
+        let mut next = |domain: &mut Domain, held: &mut Vec<Payload>| {
+            number += 1;
+            hold_copies(domain, &sample(number, &payload), held)
+        };
+        while next(&mut domain, &mut held) {
+            assert!(held.len() <= 2 * 1024 && domain.at(2).copies.held_bytes() <= SHARED_COPIES_BYTES_MAX);
+        }
+        assert!(held.len() >= 2 * 128, "{len}: {}", held.len());
+        assert!(held.iter().all(|copy| !copy.is_sole_buffer()), "the pool tracks each copy");
+        // The oldest copies have been dropped: the pool finds them, a few with each sample.
+        held.drain(..held.len() / 2);
+        assert!(next(&mut domain, &mut held));
     }
 }
 

@@ -30,7 +30,8 @@ pub(in crate::driver) enum Entry {
     Alive,
     /// The addressees are live: they take the entries for all readers whose number is not below `from`.
     Live { from: SequenceNumber },
-    /// The addressee is not live: it takes only entries that name it. `epoch` is that of the rewind that this answers.
+    /// The addressees are not live: they take only entries that name them. `epoch` is that of the rewind that this
+    /// answers.
     NotLive { epoch: u32 },
 }
 

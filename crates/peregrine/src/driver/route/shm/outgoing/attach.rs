@@ -15,11 +15,11 @@ impl Channels {
     /// The place of the reader with this index in a channel. Messages of many readers come in the order of their
     /// places, so the search begins behind the last one found.
     fn place_in(&mut self, id: ReaderId, index: u32) -> Option<usize> {
-        let is_it = |place: &usize| {
+        let is_named = |place: &usize| {
             self.attached.get(*place).is_some_and(|reader| reader.channel == id && reader.index == index)
         };
         let start = self.last_found.wrapping_add(1).min(self.attached.len());
-        let place = (start..self.attached.len()).chain(0..start).find(is_it);
+        let place = (start..self.attached.len()).chain(0..start).find(is_named);
         self.last_found = place.unwrap_or(self.last_found);
         place
     }
@@ -198,6 +198,7 @@ impl Channels {
                 events.gone.push((reader.guid, Gone::Ended));
                 if let Some(place) = place {
                     self.attached.remove(place);
+                    self.last_found = place.wrapping_sub(1);
                 }
             }
             // The reader was detached meanwhile, or the message repeats an earlier one.

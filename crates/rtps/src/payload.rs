@@ -24,8 +24,10 @@ pub struct Payload {
 #[derive(Clone)]
 #[repr(u32)]
 enum Memory {
-    /// `None` for the empty payload, which costs nothing to create.
+    /// `None` for the empty payload, which costs nothing to create. The pool of the last owner may keep the buffer.
     Buffer(Option<Arc<Vec<u8>>>),
+    /// A buffer of the lender's pool, which no other pool keeps.
+    Lent(Arc<Vec<u8>>),
     Foreign(Arc<dyn Octets>),
     /// Few bytes, stored inline: copying them costs less than counting references to them.
     Here([u8; Payload::HERE_MAX]),
@@ -128,6 +130,18 @@ impl Payload {
         Some(Self { memory: Memory::Here(octets), start: 0, len: bytes.len() as u32 })
     }
 
+    /// Another reference for an owner with a pool of its own, which must not keep the buffer. The lender later
+    /// [puts away](BufferPool::put_away) this payload.
+    #[must_use]
+    #[inline]
+    pub fn lend(&self) -> Self {
+        let memory = match &self.memory {
+            Memory::Buffer(Some(buffer)) => Memory::Lent(Arc::clone(buffer)),
+            other => other.clone(),
+        };
+        Self { memory, start: self.start, len: self.len }
+    }
+
     /// A part of this payload.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
@@ -175,7 +189,7 @@ impl Payload {
     pub fn key(&self) -> Option<Vec<u8>> {
         match &self.memory {
             Memory::Foreign(octets) => octets.key(),
-            Memory::Buffer(_) | Memory::Here(_) => None,
+            Memory::Buffer(_) | Memory::Lent(_) | Memory::Here(_) => None,
         }
     }
 
@@ -184,17 +198,17 @@ impl Payload {
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         match &self.memory {
-            Memory::Buffer(_) | Memory::Here(_) => true,
+            Memory::Buffer(_) | Memory::Lent(_) | Memory::Here(_) => true,
             Memory::Foreign(octets) => octets.is_consistent(),
         }
     }
 
-    /// Returns the buffer. `None` for an empty or short payload and for [`Octets`].
+    /// Returns the buffer. `None` for an empty, short or [lent](Self::lend) payload and for [`Octets`].
     #[must_use]
     pub fn into_buffer(self) -> Option<Arc<Vec<u8>>> {
         match self.memory {
             Memory::Buffer(buffer) => buffer,
-            Memory::Foreign(_) | Memory::Here(_) => None,
+            Memory::Lent(_) | Memory::Foreign(_) | Memory::Here(_) => None,
         }
     }
 
@@ -210,6 +224,7 @@ impl Payload {
     pub fn held_bytes(&self) -> usize {
         match &self.memory {
             Memory::Buffer(buffer) => buffer.as_ref().map_or(0, |buffer| buffer.len()),
+            Memory::Lent(buffer) => buffer.len(),
             Memory::Foreign(octets) => octets.held_bytes(),
             Memory::Here(_) => size_of::<Self>(),
         }
@@ -226,6 +241,7 @@ impl Deref for Payload {
             Memory::Buffer(buffer) => {
                 buffer.as_ref().and_then(|b| b.get(start..start + self.len as usize)).unwrap_or(&[])
             }
+            Memory::Lent(buffer) => buffer.get(start..start + self.len as usize).unwrap_or(&[]),
             Memory::Foreign(octets) if self.len == WHOLE => octets.octets(),
             Memory::Foreign(octets) => octets.octets().get(start..start + self.len as usize).unwrap_or(&[]),
             Memory::Here(octets) => octets.get(start..start + self.len as usize).unwrap_or(&[]),
@@ -302,15 +318,23 @@ impl BufferPool {
         self.take_back(size).unwrap_or_else(|| Arc::new(vec![0; size]))
     }
 
-    /// A lent buffer of this size without other references, if one is among the oldest.
+    /// A lent buffer of this size without other references, if one is among the oldest. Buffers of other sizes
+    /// without other references become idle.
     fn take_back(&mut self, size: usize) -> Option<Arc<Vec<u8>>> {
         for _ in 0..self.lent.len().min(LENT_LOOKS) {
             let mut buffer = self.lent.pop_front()?;
-            if buffer.len() == size && Arc::get_mut(&mut buffer).is_some() {
+            if Arc::get_mut(&mut buffer).is_none() {
+                self.lent.push_back(buffer);
+                continue;
+            }
+            if buffer.len() == size {
                 self.held_bytes -= size;
                 return Some(buffer);
             }
-            self.lent.push_back(buffer);
+            match self.classes.get_mut(class_of(buffer.len()).0) {
+                Some(idle) => idle.push(buffer),
+                None => self.held_bytes -= buffer.len(),
+            }
         }
         None
     }
@@ -358,23 +382,14 @@ impl BufferPool {
         Ok(Payload::new(buffer, range).unwrap_or_default())
     }
 
-    /// A copy of `bytes` for several owners, to be [put away](Self::put_away) once they have it. `None` if the pool
-    /// already tracks as many lent buffers as it can: it would lose an older one to the pool of one of its owners.
+    /// A copy of `bytes` for other owners, each of which gets a clone. The buffer returns to this pool after the last
+    /// one has dropped it, if the pool has room to [track](Self::put_away) it until then.
     #[must_use]
-    pub fn copy_for_several(&mut self, bytes: &[u8]) -> Option<Payload> {
-        for _ in 0..self.lent.len().min(LENT_LOOKS) {
-            let buffer = self.lent.pop_front()?;
-            if Arc::strong_count(&buffer) == 1 {
-                self.held_bytes -= buffer.len();
-                self.recycle_buffer(buffer);
-            } else {
-                self.lent.push_back(buffer);
-            }
-        }
-        let (class, size) = class_of(ALIGNING.saturating_add(bytes.len()));
-        let has_idle = self.classes.get(class).is_some_and(|idle| !idle.is_empty());
-        let has_room = has_idle || self.held_bytes.saturating_add(size) <= self.held_bytes_max;
-        (has_room && self.lent.len() < LENT_MAX).then(|| self.copy_of(bytes))
+    pub fn lend_copy_of(&mut self, bytes: &[u8]) -> Payload {
+        let copy = self.copy_of(bytes);
+        let lent = copy.lend();
+        self.put_away(copy);
+        lent
     }
 
     /// Returns a payload's buffer to the pool if there is no other reference and the pool has room. Otherwise drops it.
@@ -391,8 +406,7 @@ impl BufferPool {
             return;
         }
         let (class, size) = class_of(buffer.len());
-        let held = self.held_bytes.saturating_add(size);
-        if size != buffer.len() || held > self.held_bytes_max {
+        if size != buffer.len() || !self.evict_idle_for(size) {
             if let (Some(wipe), Some(bytes)) = (self.wipe, Arc::get_mut(&mut buffer)) {
                 wipe(bytes);
             }
@@ -400,7 +414,7 @@ impl BufferPool {
         }
         if let Some(idle) = self.classes.get_mut(class) {
             idle.push(buffer);
-            self.held_bytes = held;
+            self.held_bytes += size;
         }
     }
 
@@ -416,12 +430,36 @@ impl BufferPool {
         if class_of(size).1 != size {
             return;
         }
-        while self.lent.len() >= LENT_MAX || self.held_bytes.saturating_add(size) > self.held_bytes_max {
+        while self.lent.len() >= LENT_MAX || !self.evict_idle_for(size) {
             let Some(oldest) = self.lent.pop_front() else { return };
             self.held_bytes -= oldest.len();
         }
         self.lent.push_back(buffer);
         self.held_bytes += size;
+    }
+
+    /// Makes room for a buffer of this size: drops idle buffers of other sizes, the largest first. Returns false and
+    /// drops none if that is not enough.
+    fn evict_idle_for(&mut self, size: usize) -> bool {
+        let mut excess = self.held_bytes.saturating_add(size).saturating_sub(self.held_bytes_max);
+        if excess == 0 {
+            return true;
+        }
+        let is_other = |buffers: &&mut Vec<Arc<Vec<u8>>>| buffers.first().is_some_and(|buffer| buffer.len() != size);
+        let idle_bytes = |buffers: &mut Vec<Arc<Vec<u8>>>| buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
+        if self.classes.iter_mut().filter(is_other).map(idle_bytes).sum::<usize>() < excess {
+            return false;
+        }
+        for buffers in self.classes.iter_mut().rev().filter(is_other) {
+            while excess > 0
+                && let Some(evicted) = buffers.pop()
+            {
+                self.held_bytes -= evicted.len();
+                excess = excess.saturating_sub(evicted.len());
+            }
+        }
+        debug_assert_eq!(excess, 0, "the idle buffers were enough");
+        true
     }
 
     /// Drops all buffers; other references to lent ones stay valid.
@@ -550,6 +588,41 @@ mod tests {
         drop(readers);
         assert_eq!(pool.take(1).len() + pool.take(1).len(), 256);
         assert_eq!(pool.held_bytes(), 0);
+    }
+
+    #[test]
+    fn lent_payload_returns_to_the_pool_of_its_lender_only() {
+        let (mut lender, mut other) = (BufferPool::new(1 << 20), BufferPool::new(1 << 20));
+        let lent = lender.lend_copy_of(&LONG);
+        let (memory, clone) = (lent.as_ptr(), lent.clone());
+        assert_eq!((&*clone, lent.slice(1..3).as_deref()), (&LONG[..], Some(&LONG[1..3])));
+        assert!(!lent.is_sole_buffer());
+        other.recycle(lent);
+        other.put_away(clone);
+        assert_eq!((other.held_bytes(), lender.held_bytes()), (0, 128));
+        assert_eq!(lender.lend_copy_of(&LONG).as_ptr(), memory);
+        // Without room to track the copy, no pool keeps its buffer.
+        let mut small = BufferPool::new(100);
+        other.recycle(small.lend_copy_of(&LONG));
+        assert_eq!((other.held_bytes(), small.held_bytes()), (0, 0));
+        assert_eq!(&*lender.lend_copy_of(&LONG[..3]), &LONG[..3]);
+    }
+
+    #[test]
+    fn idle_buffers_of_other_sizes_make_room() {
+        let mut pool = BufferPool::new(1024);
+        let large: Vec<_> = (0..2).map(|_| pool.take(512)).collect();
+        large.into_iter().for_each(|buffer| pool.recycle_buffer(buffer));
+        assert_eq!(pool.held_bytes(), 1024);
+        let lent = pool.lend_copy_of(&LONG);
+        assert_eq!(pool.held_bytes(), 512 + 128, "one idle buffer made room");
+        drop(lent);
+        let small: Vec<_> = (0..9).map(|_| pool.take(128)).collect();
+        small.into_iter().for_each(|buffer| pool.recycle_buffer(buffer));
+        assert_eq!(pool.held_bytes(), 1024);
+        let before = pool.take(128).as_ptr();
+        pool.recycle_buffer(Arc::new(vec![0; 2048]));
+        assert_ne!(pool.take(128).as_ptr(), before, "a buffer beyond the bound evicts none");
     }
 
     /// Counts the encodings.

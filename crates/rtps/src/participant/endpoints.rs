@@ -640,7 +640,7 @@ impl Participant {
     pub(super) fn remove_route(&mut self, writer: &Guid) {
         self.routes.remove(writer);
         if self.routes.is_empty() {
-            self.copies.clear();
+            self.copies.get_mut().clear();
         }
     }
 

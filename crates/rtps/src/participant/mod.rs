@@ -105,7 +105,7 @@ use crate::limits::{COPY_PAYLOAD_MAX, OPENED_BYTES_MAX, SHARED_COPIES_BYTES_MAX}
 use crate::payload::{BufferPool, Payload as SamplePayload};
 use crate::protection::open::Opener;
 use crate::qos::ParticipantQos;
-use crate::reader::{MessageBuffer, Reception, SampleMeta};
+use crate::reader::{MessageBuffer, Reception, SampleMeta, SharedCopy};
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
 use crate::time::{Instant, Timestamp};
 use crate::transmit::TransmitBatch;
@@ -158,8 +158,8 @@ pub struct Participant {
     parked: ParkedParticipants,
     /// For each writer that matches local readers: which.
     routes: HashMap<Guid, Vec<EntityId>, foldhash::quality::FixedState>,
-    /// Copies of samples that several local readers get.
-    copies: BufferPool,
+    /// For [copies of samples](SharedCopy) that several local readers get.
+    copies: RefCell<BufferPool>,
     ignored: BTreeSet<Guid>,
     /// As many as the application ignores.
     ignored_topics: BTreeSet<String>,
@@ -239,7 +239,7 @@ impl Participant {
             discovery_memory: DiscoveryMemory::new(Arc::clone(&config.memory.discovery)),
             parked: ParkedParticipants::default(),
             routes,
-            copies: BufferPool::new(SHARED_COPIES_BYTES_MAX),
+            copies: RefCell::new(BufferPool::new(SHARED_COPIES_BYTES_MAX)),
             ignored: BTreeSet::new(),
             ignored_topics: BTreeSet::new(),
             next_lease_check: None,
@@ -460,13 +460,11 @@ pub fn ends_something(message: &[u8]) -> bool {
     Submessages::new(rest).map_while(Result::ok).any(|s| matches!(s, Submessage::Data(data) if ends(&data)))
 }
 
-/// A copy of the payload of a sample that several readers get. `None` if each reader copies the payload into its own
-/// entry, refers to the receive buffer, or has to copy because readers hold all the copies that the pool can track.
-fn copy_for_several(pool: &mut BufferPool, input: &Input<'_>) -> Option<SamplePayload> {
-    let Input::Data(_, data) = input else { return None };
-    let bytes = data.payload.as_bytes();
-    let is_copied = bytes.len() > SamplePayload::HERE_MAX && bytes.len() <= COPY_PAYLOAD_MAX;
-    if is_copied { pool.copy_for_several(bytes) } else { None }
+/// Whether readers keep a copy of the payload: not in their own entries, and not by a reference to the receive buffer.
+fn is_copied(input: &Input<'_>) -> bool {
+    let Input::Data(_, data) = input else { return false };
+    let len = data.payload.as_bytes().len();
+    len > SamplePayload::HERE_MAX && len <= COPY_PAYLOAD_MAX
 }
 
 struct Demultiplexer<'p, D> {
@@ -558,9 +556,9 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         if let ([to], Input::DataFrag(meta, _)) = (recipients, &input) {
             self.fragment = Some((Delivery { to: *to, from }, *meta));
         }
-        let copy = if recipients.len() > 1 { copy_for_several(&mut self.participant.copies, &input) } else { None };
-        let with_copy = copy.as_ref().map(|copy| Reception { buffer: Some(MessageBuffer::Copied(copy)), ..*self.rx });
-        let rx = with_copy.as_ref().unwrap_or(self.rx);
+        let copy = SharedCopy::new(&self.participant.copies);
+        let with_copy = Reception { buffer: Some(MessageBuffer::SharedCopy(&copy)), ..*self.rx };
+        let rx = if recipients.len() > 1 && is_copied(&input) { &with_copy } else { self.rx };
         let (mut unprotected, is_protected) = (0, self.participant.config.protection.is_some());
         // A protected submessage for no endpoint of this participant is a sign of life, too.
         let is_permitted = !recipients.is_empty() || envelope.protection.is_any();
@@ -579,9 +577,6 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
                 }
             }
             (self.deliver)(rx, Delivery { to: *to, from }, &input);
-        }
-        if let Some(copy) = copy {
-            self.participant.copies.put_away(copy);
         }
         if unprotected > 0 {
             self.concerns_discovery |= self.participant.refuse_unprotected(self.rx.now, from.prefix);

@@ -117,7 +117,7 @@ impl FastInserter<'_> {
             return false;
         }
         self.room -= 1;
-        self.reader.insert_fast(rx, self.index, number, source_timestamp, payload.clone());
+        self.reader.insert_fast(rx, self.index, number, source_timestamp, payload.lend());
         true
     }
 

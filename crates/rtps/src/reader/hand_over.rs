@@ -21,11 +21,11 @@ impl Reader {
         writer: Guid,
         number: SequenceNumber,
         meta: SampleMeta,
-        payload: &Payload,
+        payload: Payload,
     ) -> bool {
         let Some(index) = self.find(writer) else { return false };
-        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number, payload) {
-            self.insert_fast(rx, index, number, meta.source_timestamp, payload.clone());
+        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number, &payload) {
+            self.insert_fast(rx, index, number, meta.source_timestamp, payload);
             return true;
         }
         self.renew_liveliness(rx.now, index);
@@ -36,7 +36,7 @@ impl Reader {
             waiting.into_iter().for_each(|sample| sample.is_handed_over = true);
             return true;
         }
-        let sample = OutOfOrderSample { at: rx.now, meta, payload: payload.clone(), is_handed_over: true };
+        let sample = OutOfOrderSample { at: rx.now, meta, payload, is_handed_over: true };
         self.accept(rx.now, rx.wall, index, number, sample);
         self.update_memory_charge(index);
         self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_resolved(number))

@@ -47,7 +47,7 @@ pub use config::{FoundInstance, KeyExtractor, ReaderConfig};
 pub use event::{MissingSample, ReaderCounters, ReaderEvent, ReaderTimer, SampleLostReason, Waiting};
 pub use fast_insert::FastInserter;
 pub use proxy::MatchedWriter;
-pub use reception::{MessageBuffer, Reception, SampleMeta};
+pub use reception::{MessageBuffer, Reception, SampleMeta, SharedCopy};
 
 use crate::box_list::BoxList;
 use crate::deadline::DeadlineTracker;
@@ -550,10 +550,7 @@ impl Reader {
             return Payload::default();
         }
         match buffer {
-            Some(MessageBuffer::Copied(payload)) => {
-                debug_assert_eq!(**payload, *bytes, "the copy is of another sample");
-                return payload.clone();
-            }
+            Some(MessageBuffer::SharedCopy(copy)) => return copy.of(bytes),
             Some(MessageBuffer::Received(buffer)) if bytes.len() > COPY_PAYLOAD_MAX => {
                 let start = (bytes.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
                 if let Some(payload) = Payload::new(Arc::clone(buffer), start..start.wrapping_add(bytes.len())) {

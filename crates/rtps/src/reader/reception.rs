@@ -2,11 +2,12 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::{OnceCell, RefCell};
 
 use crate::history::ChangeKind;
 use crate::id::KeyHash;
 use crate::locator::Source;
-use crate::payload::Payload;
+use crate::payload::{BufferPool, Payload};
 use crate::time::{Instant, Span, Timestamp};
 
 /// When, from where and in which buffer a message arrived.
@@ -27,8 +28,31 @@ pub struct Reception<'a> {
 pub enum MessageBuffer<'a> {
     /// The receive buffer, which contains the whole message.
     Received(&'a Arc<Vec<u8>>),
-    /// A copy of the payload of a sample, made once for all readers of the participant that get the sample.
-    Copied(&'a Payload),
+    /// The receive buffer is not to be kept: the readers of the participant that get the sample share one copy.
+    SharedCopy(&'a SharedCopy<'a>),
+}
+
+/// The copy of the payload of a sample for several readers, made for the first one that keeps it.
+#[derive(Debug)]
+pub struct SharedCopy<'a> {
+    pool: &'a RefCell<BufferPool>,
+    copy: OnceCell<Payload>,
+}
+
+impl<'a> SharedCopy<'a> {
+    /// A copy in a buffer of this pool, not made yet.
+    #[must_use]
+    pub const fn new(pool: &'a RefCell<BufferPool>) -> Self {
+        Self { pool, copy: OnceCell::new() }
+    }
+
+    /// The copy of the payload, which is `bytes` for each of the readers.
+    #[must_use]
+    pub fn of(&self, bytes: &[u8]) -> Payload {
+        let copy = self.copy.get_or_init(|| self.pool.borrow_mut().lend_copy_of(bytes));
+        debug_assert_eq!(**copy, *bytes, "the copy is of another sample");
+        copy.clone()
+    }
 }
 
 /// Data of a message about a sample besides its bytes.

@@ -93,7 +93,7 @@ impl HandOverBatch {
         for change in self.changes.iter().filter(|change| change.sequence_number >= recipient.from) {
             let number = change.sequence_number;
             reader.handle_unavailable(rx, writer, next, number);
-            if !reader.handle_change(rx, writer, number, change.meta(is_same_type), &change.payload) {
+            if !reader.handle_change(rx, writer, number, change.meta(is_same_type), change.payload.lend()) {
                 return Delivered { acknowledged_below: reader.acknowledged_below(writer), refused: Some(number) };
             }
             next = number.next();

@@ -141,8 +141,10 @@ impl ListenerGate {
     /// Begins a call of the listener if none is running or pending. The caller may hold the lock of the entity.
     #[inline]
     pub(in crate::driver) fn try_begin(&self) -> Option<Turn<'_>> {
-        let begun = self.state.compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed);
-        begun.ok().map(|_| Turn { gate: self })
+        self.state.compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        // Statuses that change before the caller calls the listener wait for this call, too.
+        self.watch.begin_call();
+        Some(Turn { gate: self })
     }
 
     /// The caller holds the guard from reading the listeners until the new ones are set.
@@ -157,7 +159,6 @@ impl ListenerGate {
 
     #[inline]
     fn call(&self, listener: impl FnOnce(StatusMask), news: StatusMask) {
-        self.watch.begin_call();
         if let Err(panic) = run_caught(|| listener(news)) {
             self.note_panic(panic, news);
         }
@@ -248,6 +249,8 @@ impl Turn<'_> {
     fn run_rounds(self, listener: &mut impl FnMut(StatusMask)) -> AfterRun {
         let mut turn = self;
         for _ in 0..ROUNDS_MAX {
+            // Before the statuses are taken: those that change from then on wait for this call.
+            turn.gate.watch.begin_call();
             let pending = turn.gate.state.fetch_and(!PENDING, Ordering::AcqRel) & PENDING;
             if pending != 0 {
                 turn.gate.call(&mut *listener, StatusMask::from_bits(pending as u32));
@@ -306,6 +309,8 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use std::thread;
 
+    use peregrine_rtps::limits::STALL_AFTER;
+
     use super::*;
 
     const NEWS: StatusMask = StatusMask::DATA_AVAILABLE;
@@ -327,6 +332,20 @@ mod tests {
         });
         assert_eq!(told, [NEWS, StatusMask::SAMPLE_LOST | StatusMask::SAMPLE_REJECTED]);
         assert_eq!(after, AfterRun::Nothing);
+    }
+
+    #[test]
+    fn status_changed_between_begin_and_call_of_the_listener_is_watched() {
+        let gate = ListenerGate::default();
+        let (then, later) = (Instant(1), Instant(1) + STALL_AFTER);
+        let turn = gate.try_begin().unwrap();
+        assert!(!gate.add_at(StatusMask::SAMPLE_LOST, then));
+        let (mut blocked, mut stall) = (None, None);
+        let first = |_| (blocked, stall) = (gate.blocked_for(later), gate.check_call(later));
+        let mut told = StatusMask::NONE;
+        assert_eq!(turn.run(NEWS, first, |news| told |= news), AfterRun::Nothing);
+        assert_eq!((blocked, stall), (Some(STALL_AFTER), Some(STALL_AFTER)));
+        assert_eq!((told, gate.stalls()), (StatusMask::SAMPLE_LOST, 1));
     }
 
     #[test]

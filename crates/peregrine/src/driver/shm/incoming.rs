@@ -12,7 +12,8 @@ use std::sync::{Arc, MutexGuard};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
-use peregrine_rtps::payload::{Octets, Payload};
+use peregrine_rtps::limits::SHARED_COPIES_BYTES_MAX;
+use peregrine_rtps::payload::{BufferPool, Octets, Payload};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
@@ -155,9 +156,12 @@ struct Pending {
     payload: Payload,
 }
 
-/// The channels, sorted by number: there are few, and each sample needs a lookup.
-#[derive(Default)]
-struct Channels(Vec<(WriterId, Channel)>);
+struct Channels {
+    /// Sorted by number: there are few, and each sample needs a lookup.
+    sorted: Vec<(WriterId, Channel)>,
+    /// For copies of samples that several readers of a channel get. Empty while there is no channel.
+    copies: BufferPool,
+}
 
 enum Command {
     Add(Box<NewChannel>),
@@ -216,7 +220,7 @@ impl Incoming {
             receiver: TakeLock::new(
                 ShmReceiver {
                     reader,
-                    channels: Channels::default(),
+                    channels: Channels::new(),
                     news: BehindSamples::new(),
                     takes_since_messages: 0,
                     begun: Vec::new(),
@@ -364,8 +368,8 @@ impl Incoming {
         {
             // A thread of the application that leads has seen the end, and leaves.
             let mut receiver = self.receiver.lock();
-            let ids: Vec<WriterId> = std::mem::take(&mut receiver.channels).0.into_iter().map(|(id, _)| id).collect();
-            ids.into_iter().for_each(|id| receiver.reader.remove(id));
+            let channels = std::mem::replace(&mut receiver.channels, Channels::new());
+            channels.sorted.into_iter().for_each(|(id, _)| receiver.reader.remove(id));
         }
     }
 
@@ -415,20 +419,30 @@ impl Take for ShmReceiver {
 }
 
 impl Channels {
+    const fn new() -> Self {
+        Self { sorted: Vec::new(), copies: BufferPool::new(SHARED_COPIES_BYTES_MAX) }
+    }
+
     /// Adds a channel, whose number is higher than those before.
     fn push(&mut self, id: WriterId, channel: Channel) {
-        debug_assert!(self.0.last().is_none_or(|(last, _)| *last < id));
-        self.0.push((id, channel));
+        debug_assert!(self.sorted.last().is_none_or(|(last, _)| *last < id));
+        self.sorted.push((id, channel));
     }
 
     #[inline]
     fn get_mut(&mut self, id: WriterId) -> Option<&mut Channel> {
+        self.with_copies(id).map(|(channel, _)| channel)
+    }
+
+    /// A channel and the pool for copies.
+    #[inline]
+    fn with_copies(&mut self, id: WriterId) -> Option<(&mut Channel, &mut BufferPool)> {
         // With one or two channels the first comparison finds it.
-        let place = match self.0.first() {
+        let place = match self.sorted.first() {
             Some((first, _)) if *first == id => 0,
-            _ => self.0.binary_search_by_key(&id, |(id, _)| *id).ok()?,
+            _ => self.sorted.binary_search_by_key(&id, |(id, _)| *id).ok()?,
         };
-        self.0.get_mut(place).map(|(_, channel)| channel)
+        self.sorted.get_mut(place).map(|(_, channel)| (channel, &mut self.copies))
     }
 
     fn find_mut(&mut self, key: ChannelKey) -> Option<(WriterId, &mut Channel)> {
@@ -436,16 +450,20 @@ impl Channels {
     }
 
     fn remove(&mut self, id: WriterId) -> Option<Channel> {
-        let place = self.0.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        Some(self.0.remove(place).1)
+        let place = self.sorted.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        let (_, channel) = self.sorted.remove(place);
+        if self.sorted.is_empty() {
+            self.copies.clear();
+        }
+        Some(channel)
     }
 
     fn iter(&self) -> impl Iterator<Item = (WriterId, &Channel)> {
-        self.0.iter().map(|(id, channel)| (*id, channel))
+        self.sorted.iter().map(|(id, channel)| (*id, channel))
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = (WriterId, &mut Channel)> {
-        self.0.iter_mut().map(|(id, channel)| (*id, channel))
+        self.sorted.iter_mut().map(|(id, channel)| (*id, channel))
     }
 
     /// Acknowledges the samples that readers have taken.
@@ -457,7 +475,7 @@ impl Channels {
     }
 
     const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sorted.is_empty()
     }
 }
 

@@ -31,7 +31,7 @@ fn payload(instance: u8, value: u8) -> Payload {
 }
 
 fn give(reader: &mut Reader, number: i64, meta: SampleMeta, payload: &Payload) -> bool {
-    reader.handle_change(&RX, writer_guid(), SequenceNumber(number), meta, payload)
+    reader.handle_change(&RX, writer_guid(), SequenceNumber(number), meta, payload.clone())
 }
 
 fn found(instance: KeyHash) -> FoundInstance {

@@ -167,7 +167,7 @@ impl Side {
         let is_kept = inserter.is_some_and(|mut inserter| inserter.insert(rx, number, meta.source_timestamp, &octets));
         self.kept += usize::from(is_kept);
         let payload = Payload::copy_of(&octets);
-        let is_taken = is_kept || self.reader.handle_change(rx, writer(from), number, meta, &payload);
+        let is_taken = is_kept || self.reader.handle_change(rx, writer(from), number, meta, payload.clone());
         if is_taken {
             *next = (*next).max(number.0 + 1);
         }
@@ -234,7 +234,7 @@ impl Side {
             }
             Step::Kind { writer: from, kind } => {
                 let number = SequenceNumber(self.next[usize::from(from)]);
-                told = reader.handle_change(&rx, writer(from), number, meta(kind, at), &Payload::default());
+                told = reader.handle_change(&rx, writer(from), number, meta(kind, at), Payload::default());
                 self.next[usize::from(from)] += i64::from(told);
             }
             Step::Unavailable { writer: from, count } => {
@@ -275,8 +275,8 @@ fn timeout_reports_room_when_samples_expire() {
     assert!(reader.match_writer(Instant(0), matched(0, true)));
     let expiring =
         SampleMeta { lifespan: Some(Span(100)), source_timestamp: Timestamp::INVALID, ..meta(ChangeKind::Alive, 0) };
-    assert!(reader.handle_change(&rx(1), writer(0), SequenceNumber(1), expiring, &Payload::default()));
-    reader.handle_change(&rx(2), writer(0), SequenceNumber(2), meta(ChangeKind::Alive, 0), &Payload::default());
+    assert!(reader.handle_change(&rx(1), writer(0), SequenceNumber(1), expiring, Payload::default()));
+    reader.handle_change(&rx(2), writer(0), SequenceNumber(2), meta(ChangeKind::Alive, 0), Payload::default());
     assert!(reader.is_stalled());
     assert!(!reader.handle_timeout(Instant(50), Timestamp::from_unix_nanos(50)));
     assert_eq!(reader.acknowledged_below(writer(0)), Some(SequenceNumber(2)));
@@ -367,7 +367,7 @@ fn short_of_memory(account: &Arc<MemoryAccount>) -> Reader {
 
 fn hand_over_change(reader: &mut Reader, from: u8, number: i64) -> bool {
     let payload = reader.copy_of(&[0; 1000]);
-    reader.handle_change(&RX, writer(from), SequenceNumber(number), meta(ChangeKind::Alive, 1), &payload)
+    reader.handle_change(&RX, writer(from), SequenceNumber(number), meta(ChangeKind::Alive, 1), payload)
 }
 
 /// Sends a sample in a message.

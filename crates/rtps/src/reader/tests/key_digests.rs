@@ -36,7 +36,7 @@ fn states_after_end(protection: ProtectionKind, defers_keys: bool) -> Vec<(KeyHa
     let sample = |key| Payload::copy_of(&[0, 1, 0, 0, key, 0, 0, 0]);
     let changes = [(PLAIN, sample(1)), (PLAIN, sample(2)), (end, Payload::default())];
     for (number, (meta, payload)) in (1..).zip(changes) {
-        assert!(reader.handle_change(&rx, writer_guid(), SequenceNumber(number), meta, &payload));
+        assert!(reader.handle_change(&rx, writer_guid(), SequenceNumber(number), meta, payload.clone()));
     }
     let mut unkeyed = vec![];
     reader.take_unkeyed(&mut unkeyed);

@@ -99,7 +99,7 @@ impl Bypass {
                 is_directed: false,
                 is_instance_certain: false,
             };
-            assert!(self.pair.readers[index].handle_change(&rx, writer_guid(), number, meta, &change.payload));
+            assert!(self.pair.readers[index].handle_change(&rx, writer_guid(), number, meta, change.payload.lend()));
         }
         if let Some(below) = self.pair.readers[index].acknowledged_below(writer_guid()) {
             self.pair.writer.acknowledge(self.pair.now, reader_guid(index), below);

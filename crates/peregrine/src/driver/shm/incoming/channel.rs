@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peregrine_rtps::id::Guid;
-use peregrine_rtps::payload::{Octets, Payload};
+use peregrine_rtps::payload::{BufferPool, Octets, Payload};
 use peregrine_rtps::reader::{Reception, SampleMeta};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
@@ -52,10 +52,12 @@ pub(super) enum Decision {
 }
 
 /// The payload of an entry, made once for all readers that take it.
-struct Content {
+struct Content<'c> {
     /// Until the payload is made.
     sample: Option<Sample>,
     payload: Payload,
+    /// The pool for a copy that several readers may get. The copy for a single one is in a buffer of its reader.
+    copies: Option<&'c mut BufferPool>,
 }
 
 impl Channel {
@@ -76,16 +78,16 @@ impl Channel {
 
     /// Passes an entry to the readers that it is for. A reader without room keeps it in its backlog. The caller calls
     /// [`Self::acknowledge_if_owed`] later, once for several entries. Adds readers to `begun` whose first entry now
-    /// waits for datagrams.
+    /// waits for datagrams. A copy for several readers is made in a buffer of `copies`.
     pub(super) fn give(
         &mut self,
         rx: &Reception<'_>,
         sample: Sample,
+        copies: &mut BufferPool,
         dirty: &mut DirtyEndpoints,
         begun: &mut Vec<(Guid, Guid)>,
     ) -> Result<Given, ProtocolViolation> {
         let Addressed { to, entry } = Addressed::from_metadata(sample.metadata()).ok_or(ProtocolViolation)?;
-        let mut content = Content::of(entry, sample)?;
         let (mut samples, mut is_answer) = (0, false);
         let readers = match to {
             None => self.readers.as_mut_slice(),
@@ -96,6 +98,7 @@ impl Channel {
                 self.readers.get_mut(first..end).unwrap_or_default()
             }
         };
+        let mut content = Content::of(entry, sample, (readers.len() > 1).then_some(copies))?;
         for reader in readers {
             if to.is_some_and(|to| !to.contains(reader.index)) {
                 continue;
@@ -303,7 +306,7 @@ impl AttachedReader {
     }
 
     /// Passes an entry to the reader, or keeps it until there is room. Returns whether the reader has taken the entry.
-    fn give(&mut self, key: ChannelKey, rx: &Reception<'_>, entry: Entry, content: &mut Content) -> bool {
+    fn give(&mut self, key: ChannelKey, rx: &Reception<'_>, entry: Entry, content: &mut Content<'_>) -> bool {
         if self.order != Order::Certain || !self.backlog.is_empty() {
             self.core.lock().note_heard(key.writer.prefix, rx.now);
         } else if self.deliver(key.writer, rx, entry, content, true) {
@@ -324,7 +327,7 @@ impl AttachedReader {
     fn drain(&mut self, writer: Guid, rx: &Reception<'_>) -> u64 {
         let mut samples = 0;
         while let Some(Pending { entry, payload }) = self.backlog.pop_front() {
-            let mut content = Content { sample: None, payload };
+            let mut content = Content { sample: None, payload, copies: None };
             if !self.deliver(writer, rx, entry, &mut content, false) {
                 self.backlog.push_front(Pending { entry, payload: content.payload });
                 break;
@@ -341,7 +344,7 @@ impl AttachedReader {
         writer: Guid,
         rx: &Reception<'_>,
         entry: Entry,
-        content: &mut Content,
+        content: &mut Content<'_>,
         has_just_come: bool,
     ) -> bool {
         let mut state = self.core.lock();
@@ -369,7 +372,7 @@ impl AttachedReader {
                     is_directed: false,
                     is_instance_certain: false,
                 };
-                let payload = content.payload(|octets| reader.copy_of(octets));
+                let payload = content.payload(|octets| reader.copy_of(octets)).clone();
                 reader.handle_change(rx, writer, number, meta, payload)
             }
             // These entries concern only the channel.
@@ -445,20 +448,24 @@ impl Entry {
     }
 }
 
-impl Content {
-    fn of(entry: Entry, sample: Sample) -> Result<Self, ProtocolViolation> {
+impl<'c> Content<'c> {
+    fn of(entry: Entry, sample: Sample, copies: Option<&'c mut BufferPool>) -> Result<Self, ProtocolViolation> {
         let has_payload = matches!(entry, Entry::Change { .. });
         if has_payload && sample.get(ALIGNING..).is_none() {
             return Err(ProtocolViolation);
         }
-        Ok(Self { sample: has_payload.then_some(sample), payload: Payload::default() })
+        Ok(Self { sample: has_payload.then_some(sample), payload: Payload::default(), copies })
     }
 
-    fn payload(&mut self, copy: impl FnOnce(&[u8]) -> Payload) -> &Payload {
+    fn payload(&mut self, copy_for_one: impl FnOnce(&[u8]) -> Payload) -> &Payload {
         if let Some(sample) = self.sample.take() {
             let is_copied = sample.len() <= COPIED_MAX || sample.held() > HELD_MAX;
             self.payload = if is_copied {
-                copy(sample.get(ALIGNING..).unwrap_or_default())
+                let bytes = sample.get(ALIGNING..).unwrap_or_default();
+                match &mut self.copies {
+                    Some(copies) => copies.lend_copy_of(bytes),
+                    None => copy_for_one(bytes),
+                }
             } else {
                 Payload::foreign(Arc::new(Held { sample }) as Arc<dyn Octets>)
             };

@@ -247,8 +247,8 @@ impl ShmReceiver {
                 self.channels.acknowledge(other);
             }
             let Self { reader: source, channels, begun, .. } = self;
-            let Some(channel) = channels.get_mut(id) else { continue };
-            match channel.give(&rx, sample, dirty, begun) {
+            let Some((channel, copies)) = channels.with_copies(id) else { continue };
+            match channel.give(&rx, sample, copies, dirty, begun) {
                 Ok(Given { samples, is_answer }) => {
                     shared.counters().note_received(samples);
                     channel.update_pause(source, id);
@@ -417,5 +417,48 @@ mod tests {
         assert!(receiver.has_to_act());
         assert_eq!(receiver.deferred_actions(false).news.len(), NEWS_MAX - 1 + COMMANDS_MAX);
         assert!(!receiver.has_to_act() && receiver.news.is_empty());
+    }
+
+    #[derive(Clone, Debug, DdsType)]
+    struct Block {
+        bytes: [u8; 100],
+    }
+
+    #[test]
+    fn readers_of_a_channel_share_copies_of_the_pool_of_channels() {
+        let (here, there) =
+            (participant("copies here", WaitStrategy::default()), participant("copies", WaitStrategy::Poll));
+        let name = format!("copies of {}", std::process::id());
+        let writer = here.topic::<Block>(&name).unwrap().writer().unwrap();
+        let topic = there.topic::<Block>(&name).unwrap();
+        let readers = [topic.reader().unwrap(), topic.reader().unwrap()];
+        let end = Moment::now() + PATIENCE;
+        while writer.shared_memory_readers() < 2 {
+            assert!(Moment::now() < end, "shared memory is not used");
+            there.poll(Duration::from_millis(1));
+        }
+        let incoming: &Incoming = &there.inner.domain.shared_memory.as_ref().unwrap().incoming;
+        let held_bytes = || incoming.receiver.lock().channels.copies.held_bytes();
+        let mut buffers = 0;
+        for number in 1..=20 {
+            writer.write(&Block { bytes: [number; 100] }).unwrap();
+            for reader in &readers {
+                let sample = loop {
+                    assert!(Moment::now() < end, "sample {number} is missing");
+                    there.poll(Duration::from_millis(1));
+                    if let Some(sample) = reader.take().unwrap().into_iter().next() {
+                        break sample;
+                    }
+                };
+                assert_eq!(sample.value().unwrap().bytes, [number; 100]);
+            }
+            buffers = buffers.max(held_bytes());
+        }
+        assert!((1..=512).contains(&buffers), "{buffers} bytes for one sample of 128 at a time");
+        drop(writer);
+        while held_bytes() > 0 {
+            assert!(Moment::now() < end, "the pool outlives the channel");
+            there.poll(Duration::from_millis(1));
+        }
     }
 }

@@ -21,6 +21,14 @@ struct Destination {
     readers: u64,
 }
 
+/// Readers that entries can name together, out of a list.
+struct Shared<'r> {
+    to: Addressees,
+    readers: &'r [(usize, Recipient)],
+    /// The readers after these in the list.
+    rest: &'r [(usize, Recipient)],
+}
+
 impl Channels {
     /// Delivers a batch to the readers of a channel. Adds each reader without room to `halted`, with the first change
     /// that the reader did not take.
@@ -45,8 +53,8 @@ impl Channels {
                 recipients.sort_unstable_by_key(|(place, recipient)| (recipient.from, self.index_at(*place)));
             }
             let mut left = &*recipients;
-            while let Some((to, these, others)) = self.next_addressees(left, is_shared) {
-                left = others;
+            while let Some(Shared { to, readers: these, rest }) = self.next_addressees(left, is_shared) {
+                left = rest;
                 let mut next = these.first().map_or(batch.end(), |(_, recipient)| recipient.from);
                 let result = self.send_to_some(id, to, these, batch, &mut next, slots, counters);
                 self.note_sent_to(place, these, next, batch.end(), result, halted);
@@ -99,14 +107,14 @@ impl Channels {
 
     /// Makes these readers of a channel live, sorted by their first number and their index.
     fn begin_live(&mut self, id: ReaderId, mut readers: &[(usize, Recipient)]) -> Result<(), Unsent> {
-        while let Some((to, these, others)) = self.next_addressees(readers, true) {
+        while let Some(Shared { to, readers: these, rest }) = self.next_addressees(readers, true) {
             let from = these.first().map_or(SequenceNumber(1), |(_, recipient)| recipient.from);
             let destination = Destination { channel: id, to: Some(to), readers: these.len() as u64 };
             self.send_entry(destination, Entry::Live { from })?;
             for (place, _) in these {
                 self.attached.get_mut(*place).into_iter().for_each(|reader| reader.is_live = true);
             }
-            readers = others;
+            readers = rest;
         }
         Ok(())
     }
@@ -115,22 +123,17 @@ impl Channels {
         self.attached.get(place).map_or(0, |reader| reader.index)
     }
 
-    /// The first of these readers that entries can name together, and the others. `are_shared`: several readers may
-    /// share an entry if they begin at one number.
-    #[expect(clippy::type_complexity, reason = "the parts of the slice")]
-    fn next_addressees<'r>(
-        &self,
-        readers: &'r [(usize, Recipient)],
-        are_shared: bool,
-    ) -> Option<(Addressees, &'r [(usize, Recipient)], &'r [(usize, Recipient)])> {
+    /// The first of these readers that entries can name together. `are_shared`: several readers may share an entry if
+    /// they begin at one number.
+    fn next_addressees<'r>(&self, readers: &'r [(usize, Recipient)], are_shared: bool) -> Option<Shared<'r>> {
         let (place, first) = readers.first()?;
         let mut to = Addressees::one(self.index_at(*place));
         let most = if are_shared { readers.len() } else { 1 };
         let mut is_next =
             |(place, next): &&(usize, Recipient)| next.from == first.from && to.insert(self.index_at(*place));
         let count = readers.iter().take(most).take_while(|reader| is_next(reader)).count();
-        let (these, others) = readers.split_at_checked(count)?;
-        Some((to, these, others))
+        let (readers, rest) = readers.split_at_checked(count)?;
+        Some(Shared { to, readers, rest })
     }
 
     /// Makes a reader take only the entries that name it.

@@ -91,7 +91,9 @@ pub struct DomainConfig {
     /// Number of channels of shared memory that the process creates as soon as a reader matches a writer of another
     /// process. The readers of a process share the channel from a writer. Beyond that, a reader gets messages until two
     /// of them have brought samples of the writer; then its process creates the channel. A channel needs descriptors
-    /// and memory in both processes, and most pairs of a large system exchange nothing. The default is 128.
+    /// and memory in both processes, and most pairs of a large system exchange nothing. If more than four processes
+    /// start together, the channels to the others are created when no reader has matched for half a second, or two
+    /// messages have brought samples. The default is 128.
     pub eager_channels: usize,
     /// Whether the participant announces itself, and is discovered, by multicast. The default is `true`.
     pub multicast: bool,

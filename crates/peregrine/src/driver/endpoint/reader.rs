@@ -315,6 +315,11 @@ impl ReaderCore {
         is_matched
     }
 
+    /// The channel to this writer is requested before samples come.
+    pub(in crate::driver) fn stop_watching(&self, writer: Guid) {
+        self.lock().samples.forget(writer);
+    }
+
     /// Requests the channels to writers that have begun to send samples.
     #[cold]
     fn request_channels(&self, writers: Vec<Guid>) {

@@ -162,19 +162,20 @@ impl SharedMemory {
     }
 
     /// Sends the queued requests whose turn has come.
-    pub(super) fn connect_queued(&self, connections: &mut ConnectionManager) {
+    pub(super) fn connect_queued(&self, connections: &mut ConnectionManager, now: Instant) {
         if !std::mem::take(&mut connections.may_connect) {
             return;
         }
-        let eager = self.host().map_or(usize::MAX, |host| host.config().eager_channels);
+        let eager = self.eager_channels();
         let (mut joining, mut deferred) = (Vec::new(), Vec::new());
         for mut wanted in connections.queued.take() {
-            let may_defer = connections.sources.shared() >= eager;
+            let is_past_eager = connections.sources.shared() >= eager;
             let may_ask = connections.sources.requests_to(&wanted.at.address) < UNANSWERED_MAX;
+            let mut must_wait = || is_past_eager || connections.crowd.must_wait(now, wanted.at.address);
             match connections.sources.find(wanted.key) {
                 Some(Shared::Request(pending)) => pending.wanted.readers.append(&mut wanted.readers),
                 Some(Shared::Channel) => joining.push(wanted),
-                None if may_defer && !wanted.is_demanded() => deferred.push(wanted),
+                None if !wanted.is_demanded() && must_wait() => deferred.push(wanted),
                 None if may_ask => self.connect(connections, wanted),
                 None => connections.queued.add_all(wanted),
             }
@@ -185,6 +186,31 @@ impl SharedMemory {
         if !joining.is_empty() {
             self.join(joining);
         }
+    }
+
+    /// Queues requests that were put off until discovery has come to rest, as many as may be made before samples come.
+    pub(super) fn request_after_rest(&self, connections: &mut ConnectionManager, now: Instant) {
+        if !connections.crowd.is_at_rest(now) {
+            return;
+        }
+        let room = self.eager_channels().saturating_sub(connections.sources.shared());
+        let mut connect_queue = lock(&self.connect_queue);
+        let resumed = connect_queue.deferred.take_some(room, now + ANSWER_TIMEOUT);
+        // From now on, a thread that cancels a request adds a cancellation.
+        connect_queue.is_connecting |= !resumed.is_empty();
+        drop(connect_queue);
+        let mut requests = Requests::default();
+        for resumed in resumed {
+            if let Some(core) = resumed.reader.core.upgrade() {
+                core.stop_watching(resumed.key.writer);
+            }
+            requests.add(resumed);
+        }
+        connections.queue(requests);
+    }
+
+    fn eager_channels(&self) -> usize {
+        self.host().map_or(usize::MAX, |host| host.config().eager_channels)
     }
 
     /// Has readers attach to the channels of this process.

@@ -16,6 +16,7 @@
 //! The shared-memory thread starts with the first channel and ends with the last one.
 
 mod connect_queue;
+mod crowd;
 pub(super) mod direct_take;
 mod ended_writers;
 mod incoming;
@@ -52,6 +53,7 @@ use crate::driver::host::counters::Counters;
 use crate::driver::net::socket_barrier::DeferredMessage;
 use crate::driver::route::shm::outgoing::{AttachRequest, MatchedRequest};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
+use crowd::Crowd;
 use direct_take::{DirectTake, PollBudget};
 use ended_writers::{Ended, EndedWriters};
 use incoming::Incoming;
@@ -102,6 +104,7 @@ struct ConnectionManager {
     queued: Requests,
     /// Whether some of them may be sent: they are new, or another request was answered.
     may_connect: bool,
+    crowd: Crowd,
     /// The first timeout of a request, queued or sent.
     answers_due: EarliestTime,
     /// Requests of readers that the writer does not know yet, with their timeouts.
@@ -153,6 +156,7 @@ impl SharedMemory {
                 sources: Sources::default(),
                 queued: Requests::default(),
                 may_connect: false,
+                crowd: Crowd::default(),
                 answers_due: EarliestTime::default(),
                 waiting: Vec::new(),
                 attaching: Vec::new(),
@@ -218,7 +222,8 @@ impl SharedMemory {
         let mut connections = self.connections();
         self.resume_accepting(&mut connections, now);
         self.take_requests(&mut connections, now);
-        self.connect_queued(&mut connections);
+        self.request_after_rest(&mut connections, now);
+        self.connect_queued(&mut connections, now);
         self.admit_if_matched(&mut connections, &*host, now);
         for _ in 0..ROUNDS_MAX {
             let Ok(tokens) = connections.poller.wait(Some(MonotonicNs(0))) else { break };
@@ -237,7 +242,7 @@ impl SharedMemory {
         self.poll_ended_writers(&mut connections, &*host);
         self.expire_unanswered(&mut connections, now);
         // Some requests may have been answered.
-        self.connect_queued(&mut connections);
+        self.connect_queued(&mut connections, now);
         if connections.has_waiting() {
             self.has_waiting.store(true, Ordering::SeqCst);
             // A match may have been found since the last check; from now on the thread that finds one wakes this
@@ -651,7 +656,7 @@ impl ConnectionManager {
 
     /// The time of the next check without an event.
     fn deadline(&self) -> u64 {
-        let times = [self.accept_again_at, self.waiting_due.0, self.answers_due.0];
+        let times = [self.accept_again_at, self.waiting_due.0, self.answers_due.0, self.crowd.rest_at()];
         times.into_iter().flatten().map(|at| at.0).min().unwrap_or(NEVER)
     }
 }

@@ -342,8 +342,8 @@ impl Retries {
     }
 }
 
-/// The readers whose requests are put off until samples come: at most one request for each matched pair. A request that
-/// was put off is the first of its pair when it is made.
+/// The readers whose requests are put off until samples come or [discovery rests](super::crowd): at most one request
+/// for each matched pair. A request that was put off is the first of its pair when it is made.
 #[derive(Default)]
 pub(super) struct Deferred(HashMap<Guid, DeferredReader>);
 
@@ -410,6 +410,17 @@ impl Deferred {
         Some(ChannelRequest { key, at, reader })
     }
 
+    /// Takes at most `most` requests, as [`Self::take`].
+    pub(super) fn take_some(&mut self, most: usize, until: Instant) -> Vec<ChannelRequest> {
+        let pairs = self.0.iter().flat_map(|(reader, of_reader)| {
+            of_reader.writers.iter().flat_map(move |(prefix, of)| {
+                of.writers.iter().map(move |entity| (*reader, Guid { prefix: *prefix, entity: *entity }))
+            })
+        });
+        let some: Vec<(Guid, Guid)> = pairs.take(most).collect();
+        some.into_iter().filter_map(|(reader, writer)| self.take(reader, writer, until)).collect()
+    }
+
     fn remove_pair(
         &mut self,
         reader: Guid,
@@ -454,6 +465,8 @@ pub(super) fn reason_of(gone: Gone) -> NoSharedMemory {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const AT: SharedMemoryAddress = SharedMemoryAddress { address: [1; 16], host: [0; 5] };
@@ -534,6 +547,22 @@ mod tests {
         deferred.remove(guid(1), None);
         deferred.remove(guid(2), Some(guid(50)));
         assert!(deferred.0.is_empty(), "nothing is kept for readers without requests");
+    }
+
+    #[test]
+    fn some_deferred_requests_are_taken_without_the_others() {
+        let mut deferred = Deferred::default();
+        for (reader, writer) in [(1, 1), (1, 2), (2, 1), (2, 3)] {
+            assert!(deferred.add(&wanted(reader, writer, true)));
+        }
+        let until = Instant(7);
+        let first = deferred.take_some(3, until);
+        assert!(first.len() == 3 && deferred.len() == 1);
+        let others = deferred.take_some(3, until);
+        assert!(others.len() == 1 && deferred.len() == 0 && deferred.0.is_empty());
+        assert!(first.iter().chain(&others).all(|taken| taken.reader.is_demanded && taken.reader.until == until));
+        let pairs: BTreeSet<_> = first.iter().chain(&others).map(pair).collect();
+        assert_eq!(pairs.len(), 4);
     }
 
     #[test]

@@ -114,3 +114,20 @@ fn deferred_request_ends_with_its_reader_or_match() {
     drop(pairs.writers.remove(pair));
     pairs.eventually("the match ends", || pairs.deferred() == TOPICS - EAGER - 2);
 }
+
+/// Most processes come within the time in which further requests wait for rest.
+#[test]
+fn channels_to_processes_that_start_together_are_created_without_samples() {
+    const PROCESSES: usize = 9;
+    let heres: Vec<_> = (0..PROCESSES).map(|_| participant(224, "here")).collect();
+    let there = participant(224, "there");
+    let reader = reader(&there);
+    let writers: Vec<_> = heres.iter().map(|here| topic(here).writer().unwrap()).collect();
+    eventually("each writer has a channel", || writers.iter().all(|writer| writer.shared_memory_readers() == 1));
+    assert_eq!(there.shared_memory_statistics().fallbacks, 0, "no pair has fallen back");
+    assert_eq!(lock(&shared(&there).connect_queue).deferred.len(), 0);
+    for (value, writer) in writers.iter().enumerate() {
+        writer.write(&Number { value: value as u64 }).unwrap();
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: value as u64 }));
+    }
+}

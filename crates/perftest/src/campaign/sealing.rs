@@ -10,7 +10,7 @@ use peregrine_report::record::{Measurement, SendResult, Side, SideResult, Throug
 use peregrine_report::stats::LatencyResult;
 
 use super::cases::PlannedCase;
-use super::series::{BATCH_LEN, Sealing};
+use super::series::{Sealing, samples_per_batch};
 use super::spec::Pace;
 use crate::characterize::kept::Cores;
 use crate::control::Stop;
@@ -176,7 +176,7 @@ impl Work {
 }
 
 fn samples_per_message(batched: bool, data_len: usize) -> usize {
-    if batched { (BATCH_LEN / data_len.max(1)).max(1) } else { 1 }
+    if batched { samples_per_batch(data_len) } else { 1 }
 }
 
 fn measurement(planned: &PlannedCase, samples: u64, duration_ns: u64, latency: Option<LatencyResult>) -> Measurement {

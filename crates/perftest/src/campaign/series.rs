@@ -141,6 +141,17 @@ impl Form {
 /// Bytes of a batch: RTI Perftest's default.
 pub(super) const BATCH_LEN: usize = 8_192;
 
+/// Under KEEP_ALL: most samples in a writer.
+pub(super) const WRITER_SAMPLES: u64 = 64;
+/// Under KEEP_ALL: most batches in a writer that batches. With fewer samples than a batch holds, the writer would send
+/// parts of a batch and wait for each acknowledgement.
+pub(super) const WRITER_BATCHES: u64 = 32;
+
+/// The number of samples whose data fill a batch.
+pub(super) fn samples_per_batch(data_len: usize) -> usize {
+    (BATCH_LEN / data_len.max(1)).max(1)
+}
+
 const fn dds(path: Path, form: Form) -> SeriesRunner {
     SeriesRunner::Own(Carrier::Peregrine(Dds { path, form, batched: false, protection: None }))
 }
@@ -307,12 +318,14 @@ fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
         path.into(),
         form.into(),
         "one interface: what the case runs on".into(),
-        "without a history depth, KEEP_ALL with 64 samples or 64 MiB at the writer, so that reliable writers block"
-            .into(),
+        format!(
+            "without a history depth, KEEP_ALL with {} or 64 MiB at the writer, so that reliable writers block",
+            if dds.batched { format!("{WRITER_BATCHES} full batches") } else { format!("{WRITER_SAMPLES} samples") }
+        ),
         format!("wait: {}", waits.join(" or ")),
     ];
     if dds.batched {
-        settings.push(format!("batches of {} bytes", BATCH_LEN));
+        settings.push(format!("batches of {BATCH_LEN} bytes"));
     }
     if let Some(protection) = dds.protection {
         settings.push(format!("DDS Security: {}, AES-256-GCM, identities on the curve P-256", protection.label()));

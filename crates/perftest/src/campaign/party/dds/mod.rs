@@ -22,7 +22,7 @@ use super::arrivals::Arrivals;
 use super::link::{Link, Receiver, Sender};
 use super::listening::Listening;
 use crate::campaign::job::{Channel, Job, Sending};
-use crate::campaign::series::{BATCH_LEN, Dds, Path};
+use crate::campaign::series::{BATCH_LEN, Dds, Path, WRITER_BATCHES, WRITER_SAMPLES, samples_per_batch};
 use crate::campaign::spec::Wait;
 use crate::error::Error;
 use crate::messaging::dds::{Poller, wire_use};
@@ -34,8 +34,7 @@ const SPIN: Duration = Duration::from_millis(1);
 const MAX_BLOCKING_TIME: Duration = Duration::from_secs(10);
 /// How long a sample may wait to be batched.
 const MAX_BATCH_AGE: Duration = Duration::from_millis(1);
-/// Under KEEP_ALL: most samples in a writer and in a reader, and most bytes. One sample always fits.
-const WRITER_SAMPLES: u64 = 64;
+/// Under KEEP_ALL: most bytes in a writer and in a reader, and most samples in a reader. One sample always fits.
 const WRITER_BYTES: u64 = 64 << 20;
 const READER_SAMPLES: u64 = 10_000;
 const READER_BYTES: u64 = 256 << 20;
@@ -130,10 +129,11 @@ impl<F: SampleForm> Link for DdsLink<F> {
             Publishing::Synchronous => PublishMode::Synchronous,
             Publishing::Asynchronous => PublishMode::Asynchronous { flow: FlowController::fast() },
         };
-        let qos = writer_qos(&self.job, F::REPRESENTATION);
+        let is_batched = self.dds.batched && channel != Channel::Echo;
+        let qos = writer_qos(&self.job, F::REPRESENTATION, is_batched);
         let publisher = self.participant.publisher(PublisherQos::default()).map_err(|error| setup(&error))?;
         let mut writer = publisher.writer(&topic).qos(qos).publish_mode(mode);
-        if self.dds.batched && channel != Channel::Echo {
+        if is_batched {
             // The last batch is sent when the application waits for acknowledgments.
             writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
         }
@@ -187,11 +187,13 @@ fn name(channel: Channel) -> String {
     }
 }
 
-fn writer_qos(job: &Job, representation: RepresentationId) -> DataWriterQos {
+fn writer_qos(job: &Job, representation: RepresentationId, is_batched: bool) -> DataWriterQos {
+    let samples =
+        if is_batched { WRITER_BATCHES * samples_per_batch(job.data_len as usize) as u64 } else { WRITER_SAMPLES };
     DataWriterQos {
         reliability: reliability(job),
         history: history(job),
-        resource_limits: limits(job, WRITER_SAMPLES, WRITER_BYTES),
+        resource_limits: limits(job, samples, WRITER_BYTES),
         data_representation: DataRepresentation(vec![representation]),
         ..DataWriterQos::default()
     }
@@ -233,5 +235,28 @@ fn limits(job: &Job, samples: u64, bytes: u64) -> ResourceLimits {
         max_samples: Limit::At(fitting),
         max_instances: Limit::Unlimited,
         max_samples_per_instance: Limit::At(fitting),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::job;
+    use super::*;
+
+    #[test]
+    fn writer_that_batches_keeps_many_full_batches_and_no_more_than_the_reader() {
+        let at = |data_len, is_batched| {
+            let qos = writer_qos(&Job { data_len, ..job() }, RepresentationId::XCDR2, is_batched);
+            let reader = reader_qos(&Job { data_len, ..job() }, RepresentationId::XCDR2);
+            let [Limit::At(writer), Limit::At(reader)] =
+                [qos.resource_limits.max_samples, reader.resource_limits.max_samples]
+            else {
+                panic!("{qos:?} {reader:?}")
+            };
+            assert!(writer <= reader, "{data_len}");
+            writer
+        };
+        assert_eq!([at(32, true), at(1_024, true), at(63_000, true)], [8_192, 256, 32]);
+        assert_eq!([at(32, false), at(63_000, false), at(64 << 20, false)], [64, 64, 2]);
     }
 }

@@ -8,7 +8,8 @@ use hashbrown::HashMap;
 use crate::box_list::BoxList;
 use crate::id::Guid;
 
-/// Items in the order in which they were added, each with its GUID. The caller bounds their number.
+/// Items, each with its GUID: in the order in which they were added, until one is removed. The caller bounds their
+/// number.
 #[derive(Debug)]
 pub(crate) struct ByGuid<T> {
     items: BoxList<T>,
@@ -22,6 +23,11 @@ impl<T> ByGuid<T> {
     pub(crate) fn new(seed: u64) -> Self {
         let hasher = foldhash::quality::FixedState::with_seed(seed);
         Self { items: BoxList::new(), guids: Vec::new(), positions: HashMap::with_hasher(hasher) }
+    }
+
+    /// Makes hashes unpredictable to peers.
+    pub(crate) fn hasher(&self) -> &foldhash::quality::FixedState {
+        self.positions.hasher()
     }
 
     /// The position of an item.
@@ -51,15 +57,15 @@ impl<T> ByGuid<T> {
         self.guids.push(guid);
     }
 
-    /// Removes an item. `false` if the list does not have it.
-    pub(crate) fn remove(&mut self, guid: Guid) -> bool {
-        let Some(index) = self.positions.remove(&guid) else { return false };
-        self.items.remove(index);
-        self.guids.remove(index);
-        for (position, guid) in self.guids.iter().enumerate().skip(index) {
-            self.positions.insert(*guid, position);
+    /// Removes an item, and puts the last one in its place. `None` if the list does not have it.
+    pub(crate) fn remove(&mut self, guid: Guid) -> Option<T> {
+        let index = self.positions.remove(&guid)?;
+        let removed = self.items.swap_remove(index);
+        self.guids.swap_remove(index);
+        if let Some(moved) = self.guids.get(index) {
+            self.positions.insert(*moved, index);
         }
-        true
+        removed
     }
 }
 
@@ -94,7 +100,7 @@ mod tests {
             for (key, is_added) in steps {
                 let is_known = list.iter().any(|item| *item == key);
                 if !is_added {
-                    prop_assert_eq!(list.remove(guid(key)), is_known);
+                    prop_assert_eq!(list.remove(guid(key)), is_known.then_some(key));
                 } else if !is_known {
                     list.push(guid(key), key);
                 }

@@ -57,9 +57,11 @@ impl Reader {
             self.writers.get(self.current).and_then(WriterProxy::next_timer),
         ];
         timers.into_iter().flatten().for_each(|(at, timer)| sooner(&mut next, Some(at), timer));
-        debug_assert_eq!(
-            next.map(|(at, _)| at),
-            self.writers.iter().filter_map(|writer| Some(writer.next_timer()?.0)).min(),
+        // In a crowd, this would be nearly all of the work of a build with assertions.
+        debug_assert!(
+            self.writers.len() > 100
+                || next.map(|(at, _)| at)
+                    == self.writers.iter().filter_map(|writer| Some(writer.next_timer()?.0)).min(),
             "the returned timer is the first of all writers"
         );
         sooner(&mut next, self.cache.next_timeout(), ReaderTimer::Cache);

@@ -5,9 +5,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hash::BuildHasher;
 
 use hashbrown::HashSet;
 
+use crate::by_guid::ByGuid;
 use crate::id::{EntityId, Guid};
 use crate::locator::Locator;
 use crate::seq::SequenceNumberSet;
@@ -16,22 +18,35 @@ use crate::transmit::Destination;
 use super::filter::{RejectedRun, SampleFilter, admits, is_same_filter};
 use super::pack::{Outgoing, Packer};
 use super::proxy::{MatchedReader, ReaderProxy};
+use super::witness;
 
 /// The readers that receive new samples by messages.
 #[derive(Debug)]
 pub(super) struct Group {
     /// Whether there are such readers.
     pub(super) has_readers: bool,
+    pub(super) max_message: usize,
+    /// Bytes of the inline QoS that readers request, per message.
+    pub(super) qos_bytes: usize,
+    /// The greatest number of receivers of a message.
+    pub(super) receivers_max: usize,
+    /// The readers outside the parts of the targets, by their filters. Empty while no reader has a filter.
+    pub(super) selections: Vec<Selection>,
+    /// Whether a reader is sent to apart from others.
+    pub(super) has_apart: bool,
+    /// `None` after a reader was matched or unmatched: the next message for all readers computes them, so that the
+    /// arrivals and departures between two messages cost one computation.
+    targets: Option<Targets>,
+}
+
+/// The destinations of messages for all readers outside the selections.
+#[derive(Debug)]
+pub(super) struct Targets {
     /// The destinations of a message for all readers: one, unless each reader needs its own MAC and there are many
     /// readers.
     pub(super) everyone: Vec<Arc<Destination>>,
     /// The destinations of samples. Each reader belongs to one part.
-    pub(super) parts: Vec<Part>,
-    pub(super) max_message: usize,
-    /// Bytes of the inline QoS that readers request, per message.
-    pub(super) qos_bytes: usize,
-    /// The readers outside `parts`, by their filters. Empty while no reader has a filter.
-    pub(super) selections: Vec<Selection>,
+    parts: Vec<Part>,
 }
 
 /// Readers that receive the same messages.
@@ -69,9 +84,15 @@ struct Single {
 
 impl Group {
     pub(super) fn empty(max_message: usize) -> Self {
-        let nobody = Part { to: Arc::default(), is_asked: false };
-        let everyone = vec![Arc::default()];
-        Self { has_readers: false, everyone, parts: vec![nobody], max_message, qos_bytes: 0, selections: Vec::new() }
+        Self {
+            has_readers: false,
+            max_message,
+            qos_bytes: 0,
+            receivers_max: usize::MAX,
+            selections: Vec::new(),
+            has_apart: false,
+            targets: None,
+        }
     }
 
     /// The largest message, without the inline QoS that readers request.
@@ -81,41 +102,42 @@ impl Group {
 }
 
 impl Group {
-    /// Adds readers that receive the same messages, except for inline QoS.
-    pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
-        let everyone = add_parts(&mut self.parts, readers, asking);
-        self.everyone.push(everyone);
+    /// The destinations of messages for all of these readers, which are the matched ones.
+    pub(super) fn targets(&mut self, readers: &ByGuid<ReaderProxy>) -> &Targets {
+        self.targets.get_or_insert_with(|| Targets::of(readers, self.receivers_max))
+    }
+
+    /// The readers have changed. The caller sets the targets itself while there are [exceptions](Self::is_plain).
+    pub(super) fn forget_targets(&mut self) {
+        debug_assert!(self.is_plain());
+        self.targets = None;
+    }
+
+    pub(super) fn set_targets(&mut self, targets: Targets) {
+        self.targets = Some(targets);
+    }
+
+    /// Whether each reader that receives new samples receives those for all.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.selections.is_empty() && !self.has_apart
     }
 
     /// The destination of messages for this reader alone. If no other reader receives new samples, this is their
     /// destination, so that repairs of a single reader allocate none.
     pub(super) fn own_destination(&self, reader: &ReaderProxy) -> Arc<Destination> {
-        match self.parts.as_slice() {
-            [Part { to, .. }] if *to.peers == [reader.info.guid] && *to.locators == *reader.own_locators() => {
+        match self.targets.as_ref().map(|targets| targets.parts.as_slice()) {
+            Some([Part { to, .. }]) if *to.peers == [reader.info.guid] && *to.locators == *reader.own_locators() => {
                 Arc::clone(to)
             }
             _ => reader.own_destination(),
         }
     }
 
-    /// Whether all readers receive the same messages.
-    pub(super) fn has_one_destination(&self) -> bool {
-        self.has_readers && self.selections.is_empty() && self.everyone.len() == 1 && self.parts.len() == 1
-    }
-
-    /// Adds a reader that the only destination reaches already.
-    pub(super) fn join(&mut self, reader: Guid) {
-        if self.everyone.len() != 1 || self.parts.len() != 1 {
-            return;
-        }
-        let (Some(mut to), Some(part)) = (self.everyone.pop(), self.parts.pop()) else { return };
-        let Part { to: same, is_asked } = part;
-        debug_assert_eq!(same, to);
-        // Without this reference, the destination is usually changed in place.
-        drop(same);
-        Arc::make_mut(&mut to).add_peer(reader);
-        self.everyone.push(Arc::clone(&to));
-        self.parts.push(Part { to, is_asked });
+    /// Adds a reader that is reached with one that is known, if all readers receive the same messages. Returns whether
+    /// they do.
+    pub(super) fn join(&mut self, reader: Guid) -> bool {
+        let is_one = self.has_readers && self.selections.is_empty() && self.receivers_max == usize::MAX;
+        is_one && self.targets.as_mut().is_some_and(|targets| targets.join(reader))
     }
 
     /// The index of the selection of readers with this filter.
@@ -134,6 +156,63 @@ impl Group {
     }
 }
 
+impl Targets {
+    pub(super) const NONE: Self = Self { everyone: Vec::new(), parts: Vec::new() };
+
+    /// The targets of all of these readers that receive new samples.
+    fn of(readers: &ByGuid<ReaderProxy>, receivers_max: usize) -> Self {
+        witness::count_regrouped(readers.len());
+        let messaged = || readers.iter().filter(|reader| reader.is_messaged());
+        let asking = addresses_that_ask(messaged().map(|reader| &reader.info), readers.hasher());
+        // A reader that still receives history would count the rest of the history as lost at a new sample.
+        let current: Vec<&MatchedReader> = messaged().filter(|r| r.push_from.is_none()).map(|r| &r.info).collect();
+        let mut targets = Self::NONE;
+        targets.add_all(&current, receivers_max, &asking);
+        targets.or_nobody()
+    }
+
+    /// Adds readers in messages for so many of them.
+    pub(super) fn add_all<S: BuildHasher>(
+        &mut self,
+        readers: &[&MatchedReader],
+        receivers_max: usize,
+        asking: &HashSet<Locator, S>,
+    ) {
+        for readers in readers.chunks(receivers_max) {
+            self.add(readers, asking);
+        }
+    }
+
+    /// Adds readers that receive the same messages, except for inline QoS.
+    pub(super) fn add<S: BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
+        let everyone = add_parts(&mut self.parts, readers, asking);
+        self.everyone.push(everyone);
+    }
+
+    /// These targets, or one without readers in place of none.
+    pub(super) fn or_nobody(self) -> Self {
+        if !self.parts.is_empty() {
+            return self;
+        }
+        Self { everyone: vec![Arc::default()], parts: vec![Part { to: Arc::default(), is_asked: false }] }
+    }
+
+    fn join(&mut self, reader: Guid) -> bool {
+        if self.everyone.len() != 1 || self.parts.len() != 1 {
+            return false;
+        }
+        let (Some(mut to), Some(part)) = (self.everyone.pop(), self.parts.pop()) else { return false };
+        let Part { to: same, is_asked } = part;
+        debug_assert_eq!(same, to);
+        // Without this reference, the destination is usually changed in place.
+        drop(same);
+        Arc::make_mut(&mut to).add_peer(reader);
+        self.everyone.push(Arc::clone(&to));
+        self.parts.push(Part { to, is_asked });
+        true
+    }
+}
+
 impl Selection {
     /// Whether this is the selection of readers with this filter.
     pub(super) fn is_for(&self, filter: Option<&Arc<dyn SampleFilter>>) -> bool {
@@ -141,7 +220,7 @@ impl Selection {
     }
 
     /// Adds readers that receive the same messages, except for inline QoS.
-    pub(super) fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
+    pub(super) fn add<S: BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
         add_parts(&mut self.parts, readers, asking);
         self.is_reliable |= readers.iter().any(|reader| reader.reliable);
     }
@@ -199,9 +278,21 @@ struct GroupSize {
     room: usize,
 }
 
+/// The addresses of readers that request inline QoS. Peers choose their addresses, and there may be thousands of peers:
+/// `hasher` is unpredictable to them.
+pub(super) fn addresses_that_ask<'r, S: BuildHasher + Clone>(
+    readers: impl Iterator<Item = &'r MatchedReader>,
+    hasher: &S,
+) -> HashSet<Locator, S> {
+    let mut addresses = HashSet::with_hasher(hasher.clone());
+    let asking = readers.filter(|info| info.expects_inline_qos);
+    addresses.extend(asking.flat_map(|info| info.to.iter().chain(&info.group)));
+    addresses
+}
+
 /// Adds the parts of these readers: those that request inline QoS, and the others. Returns a destination for all of
 /// them.
-fn add_parts<S: core::hash::BuildHasher>(
+fn add_parts<S: BuildHasher>(
     parts: &mut Vec<Part>,
     readers: &[&MatchedReader],
     asking: &HashSet<Locator, S>,
@@ -225,28 +316,40 @@ fn add_parts<S: core::hash::BuildHasher>(
 /// Inline QoS is sent to addresses of readers that request it, and so to all readers at these addresses. Each reader
 /// receives each sample once.
 #[inline(always)]
-pub(super) fn send_new(packer: &mut Packer, group: &mut Group, sample: &Outgoing<'_>) -> bool {
-    if let [all] = group.parts.as_slice()
+pub(super) fn send_new(
+    packer: &mut Packer,
+    group: &mut Group,
+    readers: &ByGuid<ReaderProxy>,
+    sample: &Outgoing<'_>,
+) -> bool {
+    if let Some(targets) = &group.targets
+        && let [all] = targets.parts.as_slice()
         && group.selections.is_empty()
     {
         packer.set_asked(all.is_asked);
         put_new(packer, group.room(), &all.to, sample);
         return true;
     }
-    send_apart(packer, group, sample)
+    send_apart(packer, group, readers, sample)
 }
 
-/// Like [`send_new`] for several parts or selections.
+/// Like [`send_new`] for several parts or selections, and for the first sample after a change of the readers.
 #[inline(never)]
-fn send_apart(packer: &mut Packer, group: &mut Group, sample: &Outgoing<'_>) -> bool {
+fn send_apart(packer: &mut Packer, group: &mut Group, readers: &ByGuid<ReaderProxy>, sample: &Outgoing<'_>) -> bool {
     let size = GroupSize { max_message: group.max_message, qos_bytes: group.qos_bytes, room: group.room() };
-    for part in &group.parts {
+    let (is_plain, parts) = (group.is_plain(), &group.targets(readers).parts);
+    if is_plain && let [all] = parts.as_slice() {
+        packer.set_asked(all.is_asked);
+        put_new(packer, size.room, &all.to, sample);
+        return true;
+    }
+    for part in parts {
         packer.close();
         packer.set_asked(part.is_asked);
         put_new(packer, size.room, &part.to, sample);
         packer.close();
     }
-    let mut is_sent = !group.parts.is_empty();
+    let mut is_sent = !parts.is_empty();
     for selection in &mut group.selections {
         is_sent |= selection.send(packer, &size, sample);
     }

@@ -86,11 +86,9 @@ impl Writer {
     pub fn unmatch_reader(&mut self, now: Instant, reader: Guid) -> bool {
         self.finish_group(now);
         self.end_stall_of(now, reader);
-        if !self.readers.remove(reader) {
-            return false;
-        }
+        let Some(removed) = self.readers.remove(reader) else { return false };
         self.end_openings();
-        self.regroup();
+        self.leave_group(&removed);
         // Sends first the samples that only this reader delayed: other readers perhaps do not need them any longer
         // after the release.
         self.pump(now);

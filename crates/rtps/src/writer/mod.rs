@@ -38,6 +38,7 @@ mod repair;
 mod repair_budget;
 mod sealing;
 mod stall;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod witness;
@@ -84,6 +85,7 @@ use hold_state::Hold;
 use kept_limits::Kept;
 use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
+use tally::Tally;
 use witness::Witness;
 
 /// One RTPS writer.
@@ -95,6 +97,7 @@ pub struct Writer {
     readers: ByGuid<ReaderProxy>,
     hand_over: HandOverQueue,
     group: Group,
+    tally: Tally,
     packer: Packer,
     flow: Flow,
     cork: Cork,
@@ -144,6 +147,7 @@ impl Writer {
             readers: ByGuid::new(config.seed),
             hand_over: HandOverQueue { needs_history: config.watermarks.is_some(), ..HandOverQueue::default() },
             group: Group::empty(default_message),
+            tally: Tally::default(),
             packer: Packer::new(header, config.guid.entity, sealer, config.key_digest),
             flow: Flow::new(&config),
             cork: Cork::default(),
@@ -302,7 +306,7 @@ impl Writer {
             return;
         }
         let (first, last) = self.announced();
-        for to in &self.group.everyone {
+        for to in &self.group.targets(&self.readers).everyone {
             self.packer.open(to);
             self.packer.heartbeat(EntityId::UNKNOWN, first, last, true, true);
             self.counters.heartbeats += 1;
@@ -485,7 +489,7 @@ impl Writer {
                 sealed: sealed.as_ref(),
             };
             let len = change.payload.len();
-            if send_new(&mut self.packer, &mut self.group, &outgoing) {
+            if send_new(&mut self.packer, &mut self.group, &self.readers, &outgoing) {
                 self.count_sent(now, len);
             } else {
                 self.counters.samples_rejected += 1;
@@ -537,7 +541,7 @@ impl Writer {
                 if is_handed {
                     self.hand_over.push_held(change);
                 }
-                let is_sent = send_new(&mut self.packer, &mut self.group, &Outgoing::from(change));
+                let is_sent = send_new(&mut self.packer, &mut self.group, &self.readers, &Outgoing::from(change));
                 self.next_to_send = change.sequence_number.next();
                 if self.has_selections() {
                     self.pass_over_rejected();
@@ -639,8 +643,8 @@ impl Writer {
             self.ask_singly(now);
             return;
         }
-        for index in 0..self.group.everyone.len() {
-            let Some(to) = self.group.everyone.get(index) else { return };
+        for index in 0.. {
+            let Some(to) = self.group.targets(&self.readers).everyone.get(index) else { break };
             self.packer.open(to);
             self.put_heartbeat(now);
             self.packer.close();

@@ -8,12 +8,13 @@ use hashbrown::HashSet;
 
 use super::Writer;
 use super::filter::{RejectedRun, is_same_filter};
-use super::group::Group;
+use super::group::{Targets, addresses_that_ask};
 use super::proxy::{MatchedReader, ReaderProxy};
+use super::tally::Tally;
+use super::witness;
 use crate::history::Change;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
 use crate::locator::Locator;
-use crate::vendor::Quirks;
 
 /// The fragment size of an unencoded value, which no reader receives in messages: the value was written while there was
 /// no such reader, and a volatile writer sends later ones what is written from then on.
@@ -30,15 +31,53 @@ impl Writer {
         if whole <= self.group.room() { 0 } else { self.packer.fragment_size(self.group.room()) }
     }
 
-    /// Adds the newest reader to the group. Readers of one participant match in a row, and what goes to the one before
-    /// reaches the newest one as well.
+    /// Adds the newest reader, which receives messages, to the group.
     pub(super) fn join_group(&mut self) {
-        if !self.newest_is_like_the_one_before() {
-            self.regroup();
-            return;
-        }
         let Some(newest) = self.readers.last() else { return };
-        self.group.join(newest.info.guid);
+        if !self.is_plain() || newest.info.filter.is_some() {
+            return self.regroup();
+        }
+        self.tally.add(&newest.info);
+        let guid = newest.info.guid;
+        // Readers of one participant match in a row, and what goes to the one before reaches the newest one as well.
+        let is_reached = self.newest_is_like_the_one_before();
+        self.meet_readers();
+        if !is_reached || !self.group.join(guid) {
+            self.forget_targets();
+        }
+        if self.hand_over.has_readers {
+            self.hand_over.refresh(&self.readers);
+        }
+    }
+
+    /// A reader has been removed.
+    pub(super) fn leave_group(&mut self, removed: &ReaderProxy) {
+        if !self.is_plain() {
+            return self.regroup();
+        }
+        if self.hand_over.has_readers {
+            self.hand_over.refresh(&self.readers);
+        }
+        if removed.is_messaged() {
+            self.tally.remove(&removed.info);
+            self.meet_readers();
+            self.forget_targets();
+        }
+    }
+
+    /// The next message for all readers computes its targets. Those of a single reader are made at once, because its
+    /// repairs share them.
+    fn forget_targets(&mut self) {
+        self.group.forget_targets();
+        if self.readers.len() == 1 {
+            self.group.targets(&self.readers);
+        }
+    }
+
+    /// Whether new samples go to each reader that receives messages alike. Only then is the cost of a match independent
+    /// of the number of readers.
+    const fn is_plain(&self) -> bool {
+        self.group.is_plain() && !self.config.names_reader
     }
 
     fn newest_is_like_the_one_before(&self) -> bool {
@@ -46,9 +85,6 @@ impl Writer {
             return false;
         };
         let Some(newest) = self.readers.last() else { return false };
-        if self.readers.iter().any(ReaderProxy::is_apart) {
-            return false;
-        }
         let is_plain = |reader: &ReaderProxy| {
             let info = &reader.info;
             reader.is_messaged() && reader.push_from.is_none() && info.filter.is_none() && !info.expects_inline_qos
@@ -60,58 +96,82 @@ impl Writer {
             && old.group == new.group
             && old.vendor == new.vendor
             && old.max_message_bytes <= new.max_message_bytes
-            && self.group.has_one_destination()
-            && self.packer.receivers_max(self.group.max_message) == usize::MAX
     }
 
     /// Computes again which readers receive new samples, and the size of messages.
     pub(super) fn regroup(&mut self) {
         self.end_separations();
         self.hand_over.refresh(&self.readers);
+        self.tally = Tally::of(self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info));
+        self.group.has_apart = self.readers.iter().any(ReaderProxy::is_apart);
+        let has_selections = self.config.names_reader || self.tally.has_filters();
+        let has_exceptions = has_selections || !self.group.is_plain();
+        if has_exceptions {
+            self.regroup_with_exceptions(has_selections);
+        }
+        self.meet_readers();
+        if !has_exceptions {
+            self.forget_targets();
+        }
+    }
+
+    /// Computes the targets while some readers receive other messages than the rest.
+    fn regroup_with_exceptions(&mut self, has_selections: bool) {
+        witness::count_regrouped(self.readers.len());
         let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
-        let has_readers = messaged().next().is_some();
-        let smallest = messaged().map(|info| info.max_message_bytes).min();
-        let max_message = smallest
+        let asking = addresses_that_ask(messaged(), self.readers.hasher());
+        let receivers_max = self.packer.receivers_max(self.max_message());
+        let mut targets = Targets::NONE;
+        if !has_selections {
+            // A reader that still receives history would count the rest of the history as lost at a new sample.
+            let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none() && !r.is_apart());
+            let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
+            let without_groups = self.without_groups_of_apart(&current);
+            let current = if without_groups.is_empty() { current } else { without_groups.iter().collect() };
+            targets.add_all(&current, receivers_max, &asking);
+        }
+        if has_selections || !self.group.selections.is_empty() {
+            self.select(&mut targets, &asking, receivers_max, has_selections);
+        }
+        if self.group.selections.is_empty() {
+            targets = targets.or_nobody();
+        }
+        self.group.set_targets(targets);
+    }
+
+    /// The largest message for all readers.
+    fn max_message(&self) -> usize {
+        self.tally
+            .max_message()
             .unwrap_or(self.config.default_message_bytes)
             .min(self.config.max_message_bytes)
-            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
-        // Peers choose their addresses, and there may be thousands of peers.
-        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
-        let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
-        let asks = messaged().filter(|info| info.expects_inline_qos);
-        asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
-        // A reader that still receives history would count the rest of the history as lost at a new sample.
-        let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none() && !r.is_apart());
-        let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
-        let without_groups = self.without_groups_of_apart(&current);
-        let current = if without_groups.is_empty() { current } else { without_groups.iter().collect() };
-        let per_message = self.packer.receivers_max(max_message);
-        let mut group = Group { everyone: Vec::new(), parts: Vec::new(), ..Group::empty(max_message) };
-        let has_selections = self.config.names_reader || messaged().any(|info| info.filter.is_some());
-        if !has_selections {
-            for readers in current.chunks(per_message) {
-                group.add(readers, &asking);
-            }
-        }
-        let is_asked_for = messaged().any(|info| info.expects_inline_qos);
+            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX)
+    }
+
+    /// Sets what messages for all readers must meet: one message serves all of them, so it meets the strictest
+    /// requirement.
+    fn meet_readers(&mut self) {
+        // In great crowds, the tests measure the work.
+        #[cfg(test)]
+        assert!(
+            self.readers.len() > 100
+                || self.tally == Tally::of(self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info)),
+            "the tally follows each change of the readers"
+        );
+        let (room_before, had_readers) = (self.group.room(), self.group.has_readers);
+        let (max_message, has_readers) = (self.max_message(), self.tally.has_readers());
         // A sample gets at least half of the smallest message. A message that is then too long for its path is
         // fragmented by IP.
-        let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
-        group.qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
-        group.has_readers = has_readers;
-        // One message serves all readers, so it meets the strictest requirement.
-        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_bytes).max();
-        self.packer.set_mistaken_key_bytes(mistaken.unwrap_or(0));
-        self.packer.set_needs_key_hash(messaged().any(|info| !Quirks::of(info.vendor).finds_instance_by_key));
-        if has_selections || !self.group.selections.is_empty() {
-            self.select(&mut group, &asking, per_message, has_selections);
-        }
-        if group.parts.is_empty() && group.selections.is_empty() {
-            group.add(&[], &asking);
-        }
-        self.packer.set_receivers(per_message);
-        let (room, packer, is_durable) = (group.room(), &self.packer, self.config.durable);
-        if room < self.group.room() || has_readers && !self.group.has_readers {
+        let qos_bytes = if self.tally.is_asked_for_qos() { self.packer.standing_qos_len() } else { 0 };
+        self.group.max_message = max_message;
+        self.group.qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
+        self.group.has_readers = has_readers;
+        self.group.receivers_max = self.packer.receivers_max(max_message);
+        self.packer.set_mistaken_key_bytes(self.tally.mistaken_key_bytes());
+        self.packer.set_needs_key_hash(self.tally.needs_key_hash());
+        self.packer.set_receivers(self.group.receivers_max);
+        let (room, packer, is_durable) = (self.group.room(), &self.packer, self.config.durable);
+        if room < room_before || has_readers && !had_readers {
             self.history.refit(|change| {
                 // Encoding is application code, and the caller holds locks.
                 let stays_unencoded = !is_durable && change.payload.known_len().is_none();
@@ -126,7 +186,6 @@ impl Writer {
                 }
             });
         }
-        self.group = group;
     }
 
     /// Assigns each reader to the selection of its filter, if there are selections. A reader without a filter belongs
@@ -134,11 +193,12 @@ impl Writer {
     /// of this writer name their reader in any case.
     fn select<S: BuildHasher>(
         &mut self,
-        group: &mut Group,
+        targets: &mut Targets,
         asking: &HashSet<Locator, S>,
-        per_message: usize,
+        receivers_max: usize,
         has_selections: bool,
     ) {
+        let before = core::mem::take(&mut self.group.selections);
         let shared = shared_addresses(self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info));
         // Readers by the index of their selection, if messages need not name the reader.
         let mut together: BTreeMap<Option<usize>, Vec<MatchedReader>> = BTreeMap::new();
@@ -151,9 +211,9 @@ impl Writer {
             let is_apart =
                 self.config.names_reader || reader.own_locators().iter().any(|locator| shared.contains(locator));
             if is_apart || filter.is_some() {
-                let index = group.selection(filter);
+                let index = self.group.selection(filter);
                 reader.selection.set(index);
-                if let Some(selection) = group.selections.get_mut(index).filter(|_| is_apart) {
+                if let Some(selection) = self.group.selections.get_mut(index).filter(|_| is_apart) {
                     selection.add_single(&reader.info, reader.own_destination());
                     continue;
                 }
@@ -164,15 +224,15 @@ impl Writer {
         }
         for (index, readers) in together {
             let readers: Vec<&MatchedReader> = readers.iter().collect();
-            for readers in readers.chunks(per_message) {
-                match index.and_then(|index| group.selections.get_mut(index)) {
+            for readers in readers.chunks(receivers_max) {
+                match index.and_then(|index| self.group.selections.get_mut(index)) {
                     Some(selection) => selection.add(readers, asking),
-                    None => group.add(readers, asking),
+                    None => targets.add(readers, asking),
                 }
             }
         }
-        for selection in &mut group.selections {
-            let before = self.group.selections.iter().find(|known| known.is_for(selection.filter.as_ref()));
+        for selection in &mut self.group.selections {
+            let before = before.iter().find(|known| known.is_for(selection.filter.as_ref()));
             selection.rejected = before.map_or(RejectedRun::EMPTY, |known| known.rejected);
         }
     }

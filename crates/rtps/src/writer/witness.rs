@@ -30,6 +30,7 @@ impl Witness {
 #[cfg(test)]
 std::thread_local! {
     static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+    static REGROUPED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
 /// Counts readers that the writer looked at to find the oldest sample that one of them lacks, for tests that bound the
@@ -39,6 +40,19 @@ pub(super) fn count_looks(readers: usize) {
     #[cfg(test)]
     LOOKS.set(LOOKS.get() + readers);
     let _ = readers;
+}
+
+/// Counts readers that the writer looked at to find the destinations of messages for all, for tests that bound the work.
+pub(super) fn count_regrouped(readers: usize) {
+    #[cfg(test)]
+    REGROUPED.set(REGROUPED.get() + readers);
+    let _ = readers;
+}
+
+/// The readers [counted](count_regrouped) on the calling thread since the last call.
+#[cfg(test)]
+pub(super) fn take_regrouped() -> usize {
+    REGROUPED.take()
 }
 
 /// The looks of the calling thread since the last call.

@@ -316,7 +316,8 @@ fn only_reader_has_the_destination_of_new_samples_for_itself() {
     assert!(writer.match_reader(Instant(1), reader(0)));
     sent(&mut writer);
     let [first, again] = [(); 2].map(|()| own(&writer, 0));
-    assert!(Arc::ptr_eq(&first, &again) && Arc::ptr_eq(&first, &writer.group.everyone[0]));
+    let Writer { group, readers, .. } = &mut writer;
+    assert!(Arc::ptr_eq(&first, &again) && Arc::ptr_eq(&first, &group.targets(readers).everyone[0]));
     assert!(writer.match_reader(Instant(2), reader(1)));
     sent(&mut writer);
     for index in 0..2 {

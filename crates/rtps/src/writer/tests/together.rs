@@ -1,11 +1,13 @@
 //! HEARTBEATs for several readers of one participant.
 
 use alloc::format;
+use std::string::String;
 
 use super::*;
 use crate::id::{EntityId, GuidPrefix};
 use crate::limits::ANSWERS_MESSAGE_BYTES_MAX;
 use crate::locator::Locator;
+use proptest::prelude::*;
 
 /// A reader of this participant that is reached at this port.
 fn reader_at(host: u8, key: u32, port: u16) -> MatchedReader {
@@ -66,11 +68,55 @@ fn readers_that_match_in_a_row_are_grouped_as_together() {
         let mut writer = Writer::new(keep_all(50));
         for reader in row {
             assert!(writer.match_reader(Instant(0), reader));
-            let joined = format!("{:?}", writer.group);
+            let joined = group_of(&mut writer);
             writer.regroup();
-            assert_eq!(joined, format!("{:?}", writer.group));
+            assert_eq!(joined, group_of(&mut writer));
         }
     }
+}
+
+/// A reader of one of a few participants. Its number decides what it asks for.
+fn any_reader(number: u32) -> MatchedReader {
+    let vendors = [VendorId::PEREGRINE, VendorId::FAST_DDS, VendorId::CYCLONE];
+    MatchedReader {
+        reliable: number % 4 != 3,
+        wants_history: number % 8 == 7,
+        max_message_bytes: 1000 + 100 * (number as usize / 4 % 3),
+        expects_inline_qos: number % 5 == 4,
+        vendor: vendors[number as usize / 8 % vendors.len()],
+        ..reader_at(1 + (number % 3) as u8, number, 7 + (number % 3) as u16)
+    }
+}
+
+proptest! {
+    #[test]
+    fn readers_that_come_and_go_are_grouped_as_together(
+        steps in prop::collection::vec((0_u32..24, any::<bool>(), any::<bool>()), 1..40),
+    ) {
+        let mut writers = [(); 2].map(|()| Writer::new(WriterConfig { durable: true, ..keep_all(50) }));
+        for (number, leaves, is_used) in steps {
+            let reader = any_reader(number);
+            for writer in &mut writers {
+                if leaves {
+                    writer.unmatch_reader(Instant(0), reader.guid);
+                } else {
+                    assert!(writer.match_reader(Instant(0), reader.clone()));
+                }
+            }
+            let [lazy, eager] = &mut writers;
+            eager.regroup();
+            if is_used {
+                prop_assert_eq!(group_of(lazy), group_of(eager));
+            }
+        }
+        let [lazy, eager] = &mut writers;
+        prop_assert_eq!(group_of(lazy), group_of(eager));
+    }
+}
+
+fn group_of(writer: &mut Writer) -> String {
+    let targets = format!("{:?}", writer.group.targets(&writer.readers));
+    format!("{:?} {targets}", writer.group)
 }
 
 /// The shapes of the messages that these writers together have for their readers.

@@ -1,11 +1,14 @@
 //! Acknowledgements of many readers: each is looked at once, with the same result as a look at all of them.
 
+use alloc::collections::BTreeSet;
+
 use super::*;
 use crate::history::Full;
-use crate::id::{EntityId, Guid, KeyHash};
+use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::limits::WINDOW_BYTES_MAX;
+use crate::locator::Locator;
 use crate::writer::KeptLimits;
-use crate::writer::witness::take_looks;
+use crate::writer::witness::{take_looks, take_regrouped};
 use proptest::prelude::*;
 
 fn near(index: usize) -> MatchedReader {
@@ -39,6 +42,46 @@ fn answer_from(writer: &mut Writer, now: Instant, from: Guid, state: SequenceNum
     let (reader, writer_id) = (from.entity, writer_guid().entity);
     let acknack = AckNack { reader, writer: writer_id, state, count: Count(count), is_final: true };
     writer.handle_acknack(now, from, &acknack);
+}
+
+/// One of a crowd of readers, each at an address of its own.
+fn one_of_crowd(index: usize) -> MatchedReader {
+    let [low, high, ..] = index.to_le_bytes();
+    let prefix = GuidPrefix([7, 7, 7, 7, 7, 7, 7, 7, 7, 7, high, low]);
+    let to = Locator::from(std::net::SocketAddr::from(([10, 0, high, low], 7410)));
+    MatchedReader { guid: Guid { prefix, ..reader_guid(0) }, to: Arc::new([to]), ..near(0) }
+}
+
+#[test]
+fn readers_that_come_and_go_between_two_samples_cost_one_look_at_all_others() {
+    const CROWD: usize = 1_000;
+    let mut writer = Writer::new(keep_all(100));
+    for index in 0..CROWD {
+        assert!(writer.match_reader(Instant(0), one_of_crowd(index)));
+        sent(&mut writer);
+    }
+    assert_eq!(take_regrouped(), 1, "the targets of a single reader are made at once");
+    write(&mut writer, Instant(1));
+    assert_eq!(take_regrouped(), CROWD);
+    let mut now = Instant(2);
+    for index in 0..100 {
+        now = now + Span(1);
+        let newcomer = one_of_crowd(CROWD + index);
+        let guid = newcomer.guid;
+        assert!(writer.match_reader(now, newcomer));
+        assert_eq!(sent(&mut writer).len(), 1, "the first HEARTBEAT of the newcomer");
+        answer_from(&mut writer, now, guid, SequenceNumberSet::empty(SequenceNumber(2)), 1);
+        assert!(writer.unmatch_reader(now, one_of_crowd(7 * index).guid));
+        sent(&mut writer);
+    }
+    assert_eq!(take_regrouped(), 0);
+    write(&mut writer, now);
+    assert_eq!(take_regrouped(), CROWD);
+    let targets = writer.group.targets(&writer.readers);
+    let reached: BTreeSet<Guid> = targets.everyone.iter().flat_map(|to| to.peers.iter().copied()).collect();
+    let stays = |index: &usize| *index >= 700 || index % 7 > 0;
+    let expected = (0..CROWD + 100).filter(stays).map(|index| one_of_crowd(index).guid).collect();
+    assert_eq!(reached, expected);
 }
 
 /// One of up to a thousand readers of a participant.

@@ -133,6 +133,10 @@ pub const CANDIDATE_TIME: Span = Span::from_secs(20);
 /// Requests of one peer that are examined at once, and in each second after.
 pub const REQUESTS_PER_PEER: u64 = 4;
 
+/// Verifications of last messages of one peer by a second or third request, at once and in each second after. Any host
+/// can repeat a request with other keys, and send any number of last messages that name no keys.
+pub const VERIFICATIONS_PER_PEER: u64 = 4;
+
 /// A message that is received again is answered again after this time at the earliest.
 pub const ANSWER_INTERVAL: Span = Span::from_millis(50);
 

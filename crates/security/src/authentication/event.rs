@@ -101,7 +101,8 @@ pub struct Statistics {
     pub ignored: u64,
     /// Messages that a job refused.
     pub refused: u64,
-    /// Requests that were not examined, since their sender had sent too many, or there was no room.
+    /// Messages that were not examined, or not by all requests that may have led to them, since their sender had sent
+    /// too many, or there was no room.
     pub not_examined: u64,
     /// Handshakes that did not begin, since there was no room.
     pub no_room: u64,

@@ -10,7 +10,7 @@ use super::agreement::SEED_BYTES;
 use super::authenticator::{Authenticator, Input};
 use super::contents::{Final, Hash, Reply, Request, hash};
 use super::event::{AuthenticatedPeer, Event, Expulsion};
-use super::job::{Accepted, Answer, Candidate, Check, Concluded, Job, JobDone, Maker, Outcome, Sent, ToConfirm, Work};
+use super::job::{Accepted, Answer, Candidate, Check, Concluded, Job, JobDone, Maker, Outcome, Sent, Work};
 use super::pair::{Kind, LastMessage, Message, Open, Phase, Resend, Running, Session, Waiting};
 use super::refusal::Refusal;
 use crate::crypto::{ExchangeRole, KeyMaterial};
@@ -270,7 +270,7 @@ impl Authenticator {
                 let is_first_source = |source| source == pair.source;
                 let keeps = !is_first_source(new.source)
                     && pair.waiting.as_ref().is_some_and(|old| is_first_source(old.source));
-                let reserve = if new.source == pair.source { 0 } else { 128 };
+                let reserve = pair.reserve_against(new.source);
                 if keeps || !pair.requests.take(input.now, 1, reserve) {
                     self.statistics.not_examined = self.statistics.not_examined.saturating_add(1);
                     return false;
@@ -299,6 +299,7 @@ impl Authenticator {
             identity: waiting.as_ref().map(|waiting| waiting.identity).unwrap_or_default(),
             source: waiting.as_ref().map_or(pair.source, |waiting| waiting.source),
             trust: self.trust_number,
+            is_partial: false,
         };
         let attempt = pair.attempt.as_ref();
         let work = match (waiting.map(|waiting| waiting.message), attempt.map(|attempt| &attempt.phase)) {
@@ -315,13 +316,12 @@ impl Authenticator {
             (Some(Message::Reply(reply)), Some(Phase::Sent { sent, .. })) => {
                 Work::Conclude { local, check, sent: Arc::clone(sent), reply }
             }
-            (Some(Message::Final(last)), Some(Phase::Wait(candidates))) => {
-                let confirmed = candidates.iter().filter(|open| open.candidate.confirms(&last));
-                let to_confirm = confirmed.map(|open| ToConfirm {
-                    candidate: Arc::clone(&open.candidate),
-                    review: open.trust != self.trust_number,
-                });
-                let candidates: Vec<_> = to_confirm.collect();
+            (Some(Message::Final(last)), Some(Phase::Wait(_))) => {
+                let (candidates, left_out) = pair.to_confirm(input.now, &last, running.source, self.trust_number);
+                running.is_partial = left_out > 0;
+                if running.is_partial {
+                    self.statistics.not_examined = self.statistics.not_examined.saturating_add(1);
+                }
                 if candidates.is_empty() {
                     // The candidate has ended while the message waited.
                     return None;
@@ -367,7 +367,8 @@ impl Authenticator {
         let Running { identity: related, source, trust, .. } = running;
         let resend = Resend::first(now);
         attempt.until = attempt.until.max(until);
-        attempt.open(Open { candidate: Arc::clone(&candidate), identity, related, source, resend, until, trust });
+        let kept = Arc::clone(&candidate);
+        attempt.open(Open { candidate: kept, identity, related, source, resend, until, trust, checks: 0 });
         self.send_reply(peer, &candidate, identity, related);
     }
 
@@ -420,6 +421,8 @@ impl Authenticator {
             Kind::Review => return self.expel(now, peer, Expulsion::Refused(refusal)),
             // Only if the library fails.
             Kind::Begin => return self.give_up(now, peer),
+            // A repetition may be verified by the candidates that were left out.
+            Kind::Message if running.is_partial => {}
             Kind::Message => pair.refused.insert(running.digest.unwrap_or_default()),
         }
         if pair.is_half_open() {

@@ -16,12 +16,12 @@ use peregrine_rtps::time::{Instant, Span};
 use super::budget::Budget;
 use super::contents::{Challenge, Final, Hash, Reply, Request};
 use super::credential::PeerCredential;
-use super::job::{Candidate, Sent};
+use super::job::{Candidate, Sent, ToConfirm};
 use super::refusal::Refusal;
 use crate::crypto::ExchangeRole;
 use crate::limits::{
     ANSWER_INTERVAL, CANDIDATE_TIME, CANDIDATES, HANDSHAKE_TIME, REFUSED_MESSAGES, REQUESTS_PER_PEER, RESEND_FIRST,
-    RESEND_MAX, RESENDS,
+    RESEND_MAX, RESENDS, VERIFICATIONS_PER_PEER,
 };
 use crate::message::MessageIdentity;
 
@@ -42,6 +42,8 @@ pub(super) struct Pair {
     pub(super) refused: Recent,
     /// The budget for requests, of which any host can send any number.
     pub(super) requests: Budget,
+    /// The budget for verifications of last messages by more candidates than one.
+    verifications: Budget,
     /// No attempt begins before.
     pub(super) not_before: Instant,
     /// The number by which it is among the idle ones.
@@ -85,6 +87,8 @@ pub(super) struct Open {
     pub(super) until: Instant,
     /// The trust by which its certificate was accepted.
     pub(super) trust: u64,
+    /// Last messages that were verified by it.
+    pub(super) checks: u32,
 }
 
 /// A handshake that is complete.
@@ -146,6 +150,8 @@ pub(super) struct Running {
     pub(super) source: IpAddr,
     /// Its result does not count if the trust has changed.
     pub(super) trust: u64,
+    /// Whether the message is verified by fewer candidates than may have led to it.
+    pub(super) is_partial: bool,
 }
 
 /// The subject of a job.
@@ -176,6 +182,7 @@ impl Pair {
             job: None,
             refused: Recent::default(),
             requests: Budget::new(REQUESTS_PER_PEER, REQUESTS_PER_PEER, now),
+            verifications: Budget::new(VERIFICATIONS_PER_PEER, VERIFICATIONS_PER_PEER, now),
             not_before: Instant::default(),
             idle: None,
             timer: None,
@@ -195,6 +202,38 @@ impl Pair {
     pub(super) fn is_proven(&self) -> bool {
         let candidates = self.attempt.as_ref().map(Attempt::candidates).unwrap_or_default();
         self.session.is_some() || !candidates.is_empty()
+    }
+
+    /// Of 256: the part of a budget that is kept for messages from where the peer was first seen.
+    pub(super) fn reserve_against(&self, source: IpAddr) -> u8 {
+        if source == self.source { 0 } else { 128 }
+    }
+
+    /// The candidates by which a last message from an address is verified, and the number of those that are left out.
+    /// The first verification is free, all others have a budget. The candidates take turns, so that a true one that was
+    /// left out verifies a repetition of the message.
+    pub(super) fn to_confirm(
+        &mut self,
+        now: Instant,
+        last: &Final,
+        source: IpAddr,
+        trust: u64,
+    ) -> (Vec<ToConfirm>, usize) {
+        let reserve = self.reserve_against(source);
+        let Some(Phase::Wait(candidates)) = self.attempt.as_mut().map(|attempt| &mut attempt.phase) else {
+            return (Vec::new(), 0);
+        };
+        let mut confirmed: Vec<_> = candidates.iter_mut().filter(|open| open.candidate.confirms(last)).collect();
+        confirmed.sort_by_key(|open| (open.checks, open.source != source));
+        let all = confirmed.len();
+        let paid = (1..all).take_while(|_| self.verifications.take(now, 1, reserve)).count();
+        let to_confirm = confirmed.into_iter().take(paid.saturating_add(1)).map(|open| {
+            open.checks = open.checks.saturating_add(1);
+            ToConfirm { candidate: Arc::clone(&open.candidate), review: open.trust != trust }
+        });
+        let to_confirm: Vec<_> = to_confirm.collect();
+        let left_out = all.saturating_sub(to_confirm.len());
+        (to_confirm, left_out)
     }
 
     /// Whether a message waits or is examined whose bytes are these.

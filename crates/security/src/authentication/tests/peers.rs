@@ -6,6 +6,7 @@ use crate::authentication::contents::{Credentials, Reply, Request, Transcript};
 use crate::crypto::exchange_key;
 use crate::documents::AllowedAlgorithms;
 use crate::identity::{ChainFault, Digest, KeyKind, SignatureAlgorithm};
+use crate::limits::VERIFICATIONS_PER_PEER;
 use crate::message::{DataHolder, GenericMessage, MessageHead, MessageIdentity, names};
 use crate::secret::Secret;
 use crate::testing::RSA_AUTHORITY;
@@ -137,10 +138,17 @@ fn peers_of_all_styles_that_begin_are_authenticated() {
     }
 }
 
-/// Any host can repeat a request with another public key, and this peer does not name its key in the last message.
-#[test]
-fn repeated_requests_with_other_keys_do_not_hide_the_true_one() {
-    for true_at in 0..3 {
+/// A participant with three requests of one peer with the same challenge, of which one is true: any host can repeat a
+/// request with another public key. This peer does not name its key in the last message.
+struct Contested {
+    world: World,
+    last: DataHolder,
+    /// The key of the session.
+    key: KeyMaterial,
+}
+
+impl Contested {
+    fn new(true_at: usize) -> Self {
         let mut world = world_of(&PAIR[1], &PAIR[0]);
         let peer = Peer { owner: &PAIR[0], style: CYCLONE, challenge: [3; 32] };
         let shares = [7, 8, 9].map(|seed| {
@@ -167,10 +175,72 @@ fn repeated_requests_with_other_keys_do_not_hide_the_true_one() {
         };
         let last = peer.styled(transcript.final_token(&peer.sign(&transcript.final_text())));
         assert_eq!(last.binary(names::DH_1), None);
-        world.receive(0, address(1), PAIR[0].prefix, &payload(PAIR[0].prefix, PAIR[1].prefix, last));
-        world.run_for(Span::from_millis(1));
-        let expected = exchange_key(&peer.challenge, &reply.challenge2, &share.agree(&reply.dh2).unwrap());
-        assert_eq!(world.nodes[0].keys.get(&PAIR[0].prefix), Some(&expected), "request {true_at}");
+        let key = exchange_key(&peer.challenge, &reply.challenge2, &share.agree(&reply.dh2).unwrap());
+        Self { world, last, key }
+    }
+
+    fn receive(&mut self, from: usize, last: DataHolder) {
+        let prefix = PAIR[0].prefix;
+        self.world.receive(0, address(from), prefix, &payload(prefix, PAIR[1].prefix, last));
+        self.world.run_for(Span::from_millis(1));
+    }
+
+    /// Receives last messages with as many false signatures.
+    fn receive_forged(&mut self, from: usize, count: u8) {
+        for number in 0..count {
+            let mut forged = self.last.clone();
+            let signature = forged.binary_properties.iter_mut().find(|property| property.name == names::SIGNATURE);
+            *signature.unwrap().value.last_mut().unwrap() ^= number + 1;
+            self.receive(from, forged);
+        }
+    }
+
+    /// Verifications of last messages.
+    fn checks(&self) -> u64 {
+        let pair = &self.world.nodes[0].authenticator.pairs[&PAIR[0].prefix];
+        pair.attempt.as_ref().unwrap().candidates().iter().map(|open| u64::from(open.checks)).sum()
+    }
+
+    fn is_authenticated(&self) -> bool {
+        let key = self.world.nodes[0].keys.get(&PAIR[0].prefix);
+        assert!(key.is_none_or(|key| *key == self.key));
+        key.is_some()
+    }
+}
+
+#[test]
+fn repeated_requests_with_other_keys_do_not_hide_the_true_one() {
+    for true_at in 0..3 {
+        let mut contested = Contested::new(true_at);
+        contested.receive(1, contested.last.clone());
+        assert!(contested.is_authenticated(), "request {true_at}");
+    }
+}
+
+#[test]
+fn forged_last_messages_use_up_no_more_than_half_of_the_verifications_by_further_requests() {
+    for true_at in 0..3 {
+        let mut contested = Contested::new(true_at);
+        contested.receive_forged(66, 100);
+        let checks = contested.checks();
+        assert!((100..=100 + VERIFICATIONS_PER_PEER / 2).contains(&checks), "{checks}");
+        assert!(contested.world.nodes[0].authenticator.statistics().not_examined >= 98);
+        contested.receive(1, contested.last.clone());
+        assert!(contested.is_authenticated(), "request {true_at}");
+    }
+}
+
+#[test]
+fn true_last_message_is_accepted_by_the_third_repetition_if_the_verifications_are_used_up() {
+    for true_at in 0..3 {
+        let mut contested = Contested::new(true_at);
+        contested.receive_forged(1, 100);
+        assert!(contested.checks() <= 100 + VERIFICATIONS_PER_PEER, "{}", contested.checks());
+        let received = (0..3).take_while(|_| {
+            contested.receive(1, contested.last.clone());
+            !contested.is_authenticated()
+        });
+        assert!(received.count() < 3, "request {true_at}");
     }
 }
 

@@ -186,6 +186,9 @@ impl Participant {
             }
             return;
         }
+        if matches!(from.entity, EntityId::STATELESS_MESSAGE_WRITER | EntityId::SPDP_SECURE_WRITER) {
+            self.note_secure_source(from.prefix, rx.source);
+        }
         if from.entity == EntityId::STATELESS_MESSAGE_WRITER {
             self.handle_handshake(rx, envelope, input);
         }

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use core::net::SocketAddrV6;
 
 use super::addresses::Addresses;
 use super::gate::Admission;
@@ -25,6 +26,9 @@ pub(super) struct RemoteSecurity {
     pub(super) former_addresses: Option<(Instant, Arc<Addresses>)>,
     /// Whether the handshake may have stated former addresses of this participant, which the participant then uses.
     pub(super) may_use_former: bool,
+    /// The source of the latest datagram with a message of the handshake or a secure announcement that came from a
+    /// link-local address. Its scope is the link.
+    pub(super) link_local_source: Option<SocketAddrV6>,
 }
 
 impl RemoteSecurity {
@@ -36,6 +40,7 @@ impl RemoteSecurity {
             signed_vendor: None,
             former_addresses: None,
             may_use_former: false,
+            link_local_source: None,
         }
     }
 

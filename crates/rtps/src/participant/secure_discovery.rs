@@ -13,7 +13,6 @@ use crate::discovery::data::{ParticipantData, emit_participant_key};
 use crate::history::{Change, ChangeKind, Selected};
 use crate::id::{Guid, KeyHash};
 use crate::limits::DOUBT_INTERVAL;
-use crate::locator::Source;
 use crate::payload::Payload;
 use crate::reader::Reception;
 use crate::seq::SequenceNumber;
@@ -130,8 +129,7 @@ impl Participant {
 
     fn take_secure_announcement(&mut self, now: Instant, wall: Timestamp, mut found: ParticipantData) {
         let Some(gate) = self.config.gate.clone() else { return };
-        // Links of link-local addresses are those that are known already.
-        self.place_on_link(Source::Datagram(core::net::SocketAddr::from(([0; 4], 0))), &mut found);
+        self.place_on_secure_link(&mut found);
         found.streams.retain(|locator| self.config.addresses.paths.is_stream(locator));
         let admission = gate.announced(&found, None);
         without_status(&mut found.security);

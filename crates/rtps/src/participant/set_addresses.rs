@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use super::Participant;
 use super::addresses::Addresses;
@@ -66,7 +66,21 @@ impl Participant {
     /// Sets the links of the link-local addresses of an announcement: the link on which it arrived. A known link stays
     /// while this participant uses its interface, because two hosts may share several links.
     pub(super) fn place_on_link(&self, source: Source, found: &mut ParticipantData) {
-        let interface = interface_of(source);
+        self.set_links(found, interface_of(source), None);
+    }
+
+    /// The same for an announcement that the participant has signed or protected, and that has come in no datagram of
+    /// its own. The address of the latest datagram with such a message is on the link of that datagram, whatever was
+    /// announced in clear; other addresses that are not known are taken to be there too.
+    pub(super) fn place_on_secure_link(&self, found: &mut ParticipantData) {
+        let security = self.remotes.get(&found.prefix).and_then(|remote| remote.security.as_deref());
+        let latest = security.and_then(|security| security.link_local_source);
+        let latest = latest.filter(|latest| self.config.addresses.paths.uses_interface(latest.scope_id()));
+        self.set_links(found, latest.map_or(0, |latest| latest.scope_id()), latest);
+    }
+
+    /// The link of `certain` precedes known links, and these precede `interface`.
+    fn set_links(&self, found: &mut ParticipantData, interface: u32, certain: Option<SocketAddrV6>) {
         let known = self.remotes.get(&found.prefix).map(|r| &r.data);
         let known = known.map(|d| [&d.metatraffic_unicast, &d.default_unicast]);
         for (place, locators) in [&mut found.metatraffic_unicast, &mut found.default_unicast].into_iter().enumerate() {
@@ -74,8 +88,20 @@ impl Participant {
             for locator in locators.iter_mut().filter(|l| l.is_link_local_v6()) {
                 let same = before.and_then(|list| list.iter().find(|l| Locator { scope: 0, ..**l } == *locator));
                 let kept = same.map(|l| l.scope).filter(|scope| self.config.addresses.paths.uses_interface(*scope));
-                locator.scope = kept.unwrap_or(interface);
+                let ip = locator.to_socket_addr().map(|address| address.ip());
+                let of_certain = certain.filter(|certain| ip == Some(IpAddr::V6(*certain.ip())));
+                locator.scope = of_certain.map(|certain| certain.scope_id()).or(kept).unwrap_or(interface);
             }
+        }
+    }
+
+    /// A message of the handshake, or a secure announcement, has come from a participant.
+    pub(super) fn note_secure_source(&mut self, prefix: GuidPrefix, source: Source) {
+        if let Source::Datagram(SocketAddr::V6(v6)) = source
+            && v6.scope_id() != 0
+            && let Some(security) = self.remotes.get_mut(&prefix).and_then(|remote| remote.security.as_deref_mut())
+        {
+            security.link_local_source = Some(v6);
         }
     }
 }

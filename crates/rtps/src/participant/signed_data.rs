@@ -1,18 +1,12 @@
 //! The discovery data that a participant has signed in its handshake. It replaces what was announced in its name in
 //! clear, which any host could have sent.
 
-use core::net::{Ipv4Addr, SocketAddr};
-
 use super::drops::Fault;
 use super::secure_discovery::without_status;
 use super::{AnnouncedParts, Participant, ParticipantEvent};
 use crate::discovery::data::ParticipantData;
 use crate::id::GuidPrefix;
-use crate::locator::Source;
 use crate::time::{Instant, Timestamp};
-
-/// Links of link-local addresses are those that are known already.
-const NO_LINK: Source = Source::Datagram(SocketAddr::new(core::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
 
 impl Participant {
     /// A handshake with a participant is complete: what it has signed counts as an announcement of it. Without effect
@@ -26,7 +20,7 @@ impl Participant {
             Ok(_) => return self.refuse_signed_data(prefix, Fault::Forged),
             Err(_) => return self.refuse_signed_data(prefix, Fault::DiscoveryMalformed),
         };
-        self.place_on_link(NO_LINK, &mut signed);
+        self.place_on_secure_link(&mut signed);
         signed.streams.retain(|locator| self.config.addresses.paths.is_stream(locator));
         without_status(&mut signed.security);
         let is_other_domain = signed.domain.is_some_and(|domain| domain != self.config.domain);

@@ -1,5 +1,7 @@
 //! Announcements of an impostor before the handshake, and what the participant has signed in it.
 
+use std::format;
+
 use super::secured::{OPEN, Secured};
 use super::*;
 use crate::discovery::data::{BuiltinEndpointSet, ParticipantSecurityData, SharedMemoryAddress};
@@ -123,6 +125,82 @@ fn participant_with_a_false_infinite_lease_is_lost_after_its_signed_lease() {
     secured.take_events(1);
     secured.run(LEASE + Span::from_secs(1));
     assert_eq!(lost(&secured.take_events(1)), [(prefix(2), LostReason::LeaseExpired)]);
+}
+
+/// Host 1 uses two links, 3 and 4. Host 2 has a link-local address on link 3.
+fn on_two_links() -> Secured {
+    let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
+    secured.run(Span::from_secs(1));
+    let ip = "fe80::1".parse().unwrap();
+    let local =
+        |interface| LocalAddress { ip, interface, prefix_bits: 64, mtu_bytes: 1500, is_loopback: false, is_used: true };
+    let (now, wall) = (secured.domain.now, secured.domain.wall());
+    let host = secured.domain.at(1);
+    let paths = Paths::new(vec![local(3), local(4)], None);
+    host.set_addresses(now, wall, Addresses { paths, ..host.config().addresses.clone() });
+    secured
+}
+
+fn link_local(port: u16) -> Locator {
+    Locator::from(format!("[fe80::2]:{port}").parse::<SocketAddr>().unwrap())
+}
+
+fn place_on_link_local_address(data: &mut ParticipantData) {
+    (data.metatraffic_unicast, data.default_unicast) = (vec![link_local(7410)], vec![link_local(7411)]);
+}
+
+/// Host 1 hears what host 2 sends to it now from the link-local address of host 2, on link 3.
+fn hear_on_link_3(secured: &mut Secured, send: impl FnOnce(&mut Participant, Instant, Timestamp)) {
+    secured.domain.cut = true;
+    secured.domain.sent.clear();
+    let (now, wall) = (secured.domain.now, secured.domain.wall());
+    send(secured.domain.at(2), now, wall);
+    secured.domain.run_until_idle();
+    let sent = core::mem::take(&mut secured.domain.sent);
+    for message in sent.iter().filter(|message| message.from == prefix(2)) {
+        secured.domain.hear_from(1, "[fe80::2%3]:7410".parse().unwrap(), &message.bytes);
+    }
+}
+
+fn believed_addresses(secured: &mut Secured) -> [Vec<Locator>; 2] {
+    let believed = believed(secured);
+    [believed.metatraffic_unicast, believed.default_unicast]
+}
+
+fn on_link_3() -> [Vec<Locator>; 2] {
+    [7410, 7411].map(|port| vec![Locator { scope: 3, ..link_local(port) }])
+}
+
+#[test]
+fn signed_link_local_addresses_are_on_the_link_of_the_handshake() {
+    let of_others: Forge = |data| data.default_unicast = vec![Locator::from(address(66, 7411))];
+    for (forge, forged_from) in [(of_others, "10.0.0.66:7410"), (place_on_link_local_address, "[fe80::2%4]:7410")] {
+        let mut secured = on_two_links();
+        let forged = announced(&mut secured, forge);
+        secured.domain.hear_from(1, forged_from.parse().unwrap(), &forged);
+        hear_on_link_3(&mut secured, |host, now, wall| {
+            host.send_secure(now, wall, SecureChannel::Handshake, prefix(1), &[7; 12]).unwrap();
+        });
+        let (now, wall) = (secured.domain.now, secured.domain.wall());
+        assert!(secured.domain.at(1).poll_secure_message(now, wall).is_some());
+        secured.sign(1, 2, place_on_link_local_address);
+        secured.open(1, 2);
+        assert_eq!(believed_addresses(&mut secured), on_link_3(), "{forged_from}");
+        let usable = &secured.domain.at(1).remotes[&prefix(2)].metatraffic;
+        assert_eq!(usable.to_vec(), on_link_3()[0], "{forged_from}");
+    }
+}
+
+#[test]
+fn link_local_addresses_of_a_secure_announcement_are_on_the_link_of_its_datagram() {
+    let mut secured = on_two_links();
+    secured.authenticate(1, 2);
+    hear_on_link_3(&mut secured, |host, now, wall| {
+        let [metatraffic_unicast, default_unicast] = [7410, 7411].map(|port| vec![link_local(port)]);
+        let addresses = Addresses { metatraffic_unicast, default_unicast, ..host.config().addresses.clone() };
+        host.set_addresses(now, wall, addresses);
+    });
+    assert_eq!(believed_addresses(&mut secured), on_link_3());
 }
 
 #[test]

@@ -242,6 +242,11 @@ pub const RETURN_QUESTIONS: u32 = 12;
 /// goodbye; and how long a peer that may keep a session may take until it is authenticated.
 pub const SILENT_AFTER: Span = Span::from_secs(1);
 
+/// How long after a handshake under way at a move the peer may be silent in the exchange of keys, until it is asked
+/// whether it has the present addresses. The exchange asks again after 0.5, 1.5 and 3.5 s, and the last message of the
+/// handshake is repeated as often.
+pub const KEYS_EXCHANGED_WITHIN: Span = Span::from_secs(4);
+
 /// How long after a move a handshake that is completed may state the former addresses: it lasts no longer.
 pub const FORMER_ADDRESSES_STATED: Span = Span::from_secs(60);
 

@@ -203,6 +203,7 @@ impl Participant {
             return;
         }
         if self.keys.as_deref_mut().is_some_and(|keys| keys.handle(rx, envelope, input)) {
+            self.hear_of_keys(rx, from.prefix);
             return;
         }
         if passes_over(input) {

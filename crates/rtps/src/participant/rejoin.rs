@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use crate::discovery::data::BuiltinEndpointSet;
 use crate::id::{Guid, GuidPrefix};
-use crate::limits::{FORMER_ADDRESSES_STATED, MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS, SILENT_AFTER};
+use crate::limits::{FORMER_ADDRESSES_STATED, KEYS_EXCHANGED_WITHIN, MOVE_QUESTIONS, REJOIN_SILENCE, RETURN_QUESTIONS};
 use crate::locator::Locator;
 use crate::reader::Reception;
 use crate::receiver::Input;
@@ -108,13 +108,13 @@ impl Participant {
     }
 
     /// A handshake with a peer is complete. If this participant has moved while the handshake was under way, the peer
-    /// is asked, after the time that the exchange of keys takes.
+    /// is asked, unless something of the exchange of keys comes from it before.
     pub(super) fn ask_after_handshake(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         let Some(security) = remote.security.as_deref_mut() else { return };
         if let Some((_, from)) = security.former_addresses.take_if(|(at, _)| now.since(*at) < FORMER_ADDRESSES_STATED) {
             security.may_use_former = true;
-            remote.relocation = Relocation::asking(now + SILENT_AFTER, Some(from), MOVE_QUESTIONS);
+            remote.relocation = Relocation::asking(now + KEYS_EXCHANGED_WITHIN, Some(from), MOVE_QUESTIONS);
             self.heal_later(prefix);
         }
     }
@@ -171,16 +171,39 @@ impl Participant {
             && remote.is_answer(from, input)
             && remote.names(rx.source, &self.config.addresses.paths)
         {
-            remote.relocation = Relocation::Settled;
-            remote.answer_repetitions.end();
-            if let Some(security) = remote.security.as_deref_mut() {
-                security.may_use_former = false;
-            }
+            remote.settle();
+        }
+    }
+
+    /// Something of the exchange of keys has come from a peer. Only the peer of the handshake has the key of this
+    /// channel: it has the present addresses of this participant, even if its answers to questions wait for keys.
+    pub(super) fn hear_of_keys(&mut self, rx: &Reception<'_>, from: GuidPrefix) {
+        if let Some(remote) = self.remotes.get_mut(&from)
+            && remote.relocation.is_open()
+            && remote.is_authenticated()
+            && remote.may_use_former()
+            && remote.names(rx.source, &self.config.addresses.paths)
+        {
+            remote.settle();
         }
     }
 }
 
 impl RemoteParticipant {
+    /// It has the present addresses of this participant.
+    fn settle(&mut self) {
+        self.relocation = Relocation::Settled;
+        self.answer_repetitions.end();
+        if let Some(security) = self.security.as_deref_mut() {
+            security.may_use_former = false;
+        }
+    }
+
+    /// Whether its handshake may have stated former addresses of this participant.
+    fn may_use_former(&self) -> bool {
+        self.security.as_deref().is_some_and(|security| security.may_use_former)
+    }
+
     /// Whether this participant pursues it because it may keep a former session: only a new one shows the contrary.
     fn may_keep_session(&self, is_secure: bool) -> bool {
         is_secure && !self.is_authenticated() && self.relocation.from().is_none()
@@ -214,8 +237,7 @@ impl RemoteParticipant {
             true => self.has_secure_announcements() || Quirks::of(self.data.vendor).keeps_sessions,
             false => self.builtin_endpoints().contains(asked),
         };
-        let may_use_former = self.security.as_deref().is_some_and(|security| security.may_use_former);
-        can_answer && (may_use_former || !Quirks::of(self.data.vendor).follows_moves)
+        can_answer && (self.may_use_former() || !Quirks::of(self.data.vendor).follows_moves)
     }
 }
 

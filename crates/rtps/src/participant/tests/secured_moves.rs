@@ -1,7 +1,10 @@
 //! Moves of authenticated participants.
 
-use super::secured::{OPEN, Secured};
+use core::sync::atomic::Ordering;
+
+use super::secured::{OPEN, Secured, builtin_pairs};
 use super::*;
+use crate::limits::KEYS_EXCHANGED_WITHIN;
 
 /// Host 1 loses its address, and gets another one a little later, at which it is from then on.
 fn move_first(secured: &mut Secured) {
@@ -120,7 +123,7 @@ fn moved_during_the_handshake() -> Secured {
 #[test]
 fn peer_that_has_signed_addresses_from_before_a_move_discovers_the_participant_anew() {
     let mut secured = moved_during_the_handshake();
-    secured.run(Span::from_secs(5));
+    secured.run(KEYS_EXCHANGED_WITHIN + Span::from_secs(4));
     assert_eq!(secured.domain.counters(1).rejoins, 1);
     secured.authenticate(1, 2);
     assert_eq!(last_route(&mut secured), Some(vec![Locator::from(address(77, 7411))]));
@@ -128,6 +131,53 @@ fn peer_that_has_signed_addresses_from_before_a_move_discovers_the_participant_a
     secured.run(Span::from_secs(30));
     assert_eq!((lost(&secured.take_events(1)), lost(&secured.take_events(2))), (vec![], vec![]));
     assert_eq!(secured.domain.counters(1).rejoins, 1);
+}
+
+/// Hosts of which 1 has moved while the handshake was under way, before the side that states its addresses answered:
+/// host 2 has the present ones. All messages between them need keys, which wait. 1 s has passed since the handshake.
+fn moved_before_the_reply() -> Secured {
+    let mut secured = Secured::new(&[1, 2], &[], Admission::Pending);
+    secured.gates.values().for_each(|gate| gate.protects_messages.store(true, Ordering::Relaxed));
+    secured.run(Span::from_secs(1));
+    move_first(&mut secured);
+    secured.gives_keys = false;
+    secured.authenticate(1, 2);
+    secured
+}
+
+/// Both hosts exchange the keys that have waited.
+fn exchange_late(secured: &mut Secured) {
+    secured.gives_keys = true;
+    for (host, peer) in [(1, 2), (2, 1)] {
+        for (local, remote) in builtin_pairs(prefix(peer)) {
+            secured.give_keys(host, local, remote);
+        }
+    }
+}
+
+fn assert_no_rejoin(secured: &mut Secured) {
+    secured.run(Span::from_secs(30));
+    assert_eq!((lost(&secured.take_events(1)), lost(&secured.take_events(2))), (vec![], vec![]));
+    assert_eq!(secured.domain.counters(1).rejoins, 0);
+}
+
+#[test]
+fn peer_whose_keys_come_late_after_a_handshake_that_was_under_way_at_a_move_is_sent_no_goodbye() {
+    let mut secured = moved_before_the_reply();
+    secured.run(Span(KEYS_EXCHANGED_WITHIN.0 - Span::from_millis(1100).0));
+    exchange_late(&mut secured);
+    assert_no_rejoin(&mut secured);
+}
+
+#[test]
+fn first_message_of_the_exchange_of_keys_shows_that_the_peer_has_the_present_addresses() {
+    let mut secured = moved_before_the_reply();
+    secured.gives_keys = true;
+    secured.give_keys(2, EntityId::PARTICIPANT, Guid::new(prefix(1), EntityId::PARTICIPANT));
+    secured.gives_keys = false;
+    secured.run(Span::from_secs(20));
+    exchange_late(&mut secured);
+    assert_no_rejoin(&mut secured);
 }
 
 /// The peer has forgotten host 1, which takes it for authenticated as before and begins a handshake anew.
@@ -143,6 +193,6 @@ fn peer_with_which_a_new_handshake_was_under_way_at_a_move_is_asked() {
         secured.gates[&host].begin(prefix(peer));
         secured.open(host, peer);
     }
-    secured.run(Span::from_secs(3));
+    secured.run(KEYS_EXCHANGED_WITHIN + Span::from_secs(1));
     assert_eq!(lost(&secured.take_events(1)), [(prefix(2), LostReason::Moved)]);
 }

@@ -12,8 +12,9 @@ use super::{ChannelRequests, Locked};
 use crate::driver::base::clock::wall;
 use crate::driver::base::user_code::log;
 use crate::driver::endpoint::dirty_endpoints::DirtyEndpoints;
+use crate::driver::endpoint::wakers::Wakers;
 use crate::driver::session::event_log;
-use crate::driver::session::observer::DiscoveryEvent;
+use crate::driver::session::observer::{DiscoveryEvent, Observer};
 use crate::driver::session::security::{Security, SecurityReport, event_of};
 
 impl Locked {
@@ -24,13 +25,8 @@ impl Locked {
 
     /// Reports a discovery event to observers.
     pub(super) fn observe(&mut self, event: impl FnOnce(&Participant) -> Option<DiscoveryEvent>) {
-        self.wakers.wake_all();
-        if self.observers.is_empty() {
-            return;
-        }
-        if let Some(event) = event(&self.rtps) {
-            self.observers.iter_mut().for_each(|observer| observer.push(event.clone()));
-        }
+        let Self { rtps, observers, wakers, .. } = self;
+        notify(wakers, observers, || event(rtps));
     }
 
     /// Reports endpoints that do not match, and the reason, to observers.
@@ -47,11 +43,7 @@ impl Locked {
     /// Takes the steps of security, and reports its events to observers. Returns whether there were any steps.
     pub(super) fn process_security(&mut self, now: Instant, security: &Security) -> bool {
         let Self { rtps, observers, wakers, .. } = self;
-        security.process(now, rtps, &mut |report| {
-            wakers.wake_all();
-            let event = event_of(report);
-            observers.iter_mut().for_each(|observer| observer.push(event.clone()));
-        })
+        security.process(now, rtps, &mut |report| notify(wakers, observers, || Some(event_of(report))))
     }
 
     pub(super) fn apply(
@@ -169,5 +161,17 @@ impl Locked {
                 self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));
             }
         }
+    }
+}
+
+/// Wakes the tasks that wait for the participant, and passes an event to each observer. Without observers, the event is
+/// not made.
+fn notify(wakers: &mut Wakers, observers: &mut [Observer], event: impl FnOnce() -> Option<DiscoveryEvent>) {
+    wakers.wake_all();
+    if observers.is_empty() {
+        return;
+    }
+    if let Some(event) = event() {
+        observers.iter_mut().for_each(|observer| observer.push(event.clone()));
     }
 }

@@ -12,21 +12,20 @@
 #[path = "../tests/realm/mod.rs"]
 mod realm;
 
-use std::io::{BufRead, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use peregrine::security::SecurityEvent;
-use peregrine::{DataReader, DiscoveryEvent, DiscoveryEvents, DomainParticipant};
+use peregrine::{DataReader, DiscoveryEvent, DiscoveryEvents};
 use peregrine_rtps::protection::ProtectionKind;
-use realm::{Block, Levels, Realm};
+use realm::newcomers::{self, Newcomers};
+use realm::{Block, Levels, PATIENCE, Realm};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const DOMAIN: u32 = 122;
 const TOPIC: &str = "open";
 const COUNT: usize = 100;
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The stages after discovery.
 const STAGES: [&str; 3] = ["authenticated", "first keys exchanged", "first sample taken"];
 
@@ -34,7 +33,7 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => measure(COUNT, Duration::ZERO),
-        ["peers"] => be_peers(),
+        ["peers"] => newcomers::run(DOMAIN, TOPIC),
         [count] => measure(count.parse()?, Duration::ZERO),
         [count, idle] => measure(count.parse()?, Duration::from_secs(idle.parse()?)),
         _ => Err("usage: authentication [COUNT [SECONDS]]".into()),
@@ -48,17 +47,14 @@ fn measure(count: usize, idle: Duration) -> Result<()> {
     let participant = realm::participant(DOMAIN, realm.member("A", 2));
     let reader = realm::reader(&participant, TOPIC);
     let mut events = participant.discovery_events();
-    let mut child = Command::new(std::env::current_exe()?)
-        .arg("peers")
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("the process of the peers does not start: {error}"))?;
-    let measured = ask_for_peers(&mut child, &realm, count, &reader, &mut events);
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("peers");
+    let mut newcomers = Newcomers::start(command, &realm)?;
+    let measured = add_peers(&mut newcomers, count, &reader, &mut events)?;
     std::thread::sleep(idle);
     let later = resident()?;
-    drop(child.stdin.take());
-    child.wait()?;
-    let Measured { mut stages, before, after } = measured?;
+    drop(newcomers);
+    let Measured { mut stages, before, after } = measured;
     println!("{count} participants, one after the other; ms after the discovery of a participant:");
     println!("{:<22} {:>8} {:>8} {:>8}", "", "median", "90 %", "maximum");
     for (name, times) in STAGES.iter().zip(&mut stages) {
@@ -81,22 +77,16 @@ struct Measured {
     after: u64,
 }
 
-fn ask_for_peers(
-    child: &mut Child,
-    realm: &Realm,
+fn add_peers(
+    newcomers: &mut Newcomers,
     count: usize,
     reader: &DataReader<Block>,
     events: &mut DiscoveryEvents,
 ) -> Result<Measured> {
-    let input = child.stdin.as_mut().ok_or("the process of the peers has no standard input")?;
-    for (name, value) in realm.member_parts("B", 3) {
-        writeln!(input, "{name} {}", value.replace('\n', "\\n"))?;
-    }
-    writeln!(input)?;
     // The first participant pays for what all share.
     let mut measured = Measured { stages: Default::default(), before: 0, after: 0 };
     for number in 0..=count {
-        writeln!(input, "next")?;
+        newcomers.add()?;
         let times = observe(reader, events)?;
         if number == 0 {
             measured.before = resident()?;
@@ -132,32 +122,6 @@ fn observe(reader: &DataReader<Block>, events: &mut DiscoveryEvents) -> Result<[
     // Events of this participant that come later belong to no other one.
     while let Some(_late) = events.try_next() {}
     Ok(times.map(|time| time.map_or(Duration::ZERO, |time| time.saturating_duration_since(found))))
-}
-
-/// Creates participants on demand, until the input ends.
-fn be_peers() -> Result<()> {
-    let mut lines = std::io::stdin().lock().lines();
-    let mut security = peregrine::security::SecurityConfig::new();
-    for line in lines.by_ref() {
-        let line = line?;
-        let Some((name, value)) = line.split_once(' ') else { break };
-        security = security.property(name, &value.replace("\\n", "\n"))?;
-    }
-    let mut peers: Vec<(DomainParticipant, peregrine::DataWriter<Block>)> = Vec::new();
-    for line in lines {
-        line?;
-        // The peers do not look for each other: only one pair authenticates at a time.
-        let mut config = realm::config();
-        config.multicast = false;
-        config.peers = vec!["0@127.0.0.1".parse()?];
-        let participant = DomainParticipant::builder(DOMAIN).config(config).security(security.clone()).build()?;
-        let writer = realm::writer(&participant, TOPIC);
-        writer.wait_for_readers(1, PATIENCE)?;
-        writer.write(&Block { number: peers.len() as u64, octets: Vec::new() })?;
-        writer.wait_for_acknowledgments(PATIENCE)?;
-        peers.push((participant, writer));
-    }
-    Ok(())
 }
 
 /// Resident memory of this process in KiB.

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod hooked_access;
+pub(crate) mod newcomers;
 #[path = "../common/sets_on_drop.rs"]
 pub(crate) mod sets_on_drop;
 pub(crate) mod watched_keys;

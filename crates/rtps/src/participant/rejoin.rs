@@ -108,7 +108,7 @@ impl Participant {
     }
 
     /// A handshake with a peer is complete. If this participant has moved while the handshake was under way, the peer
-    /// is asked, unless something of the exchange of keys comes from it before.
+    /// is asked, unless a message of the exchange of keys comes from it before.
     pub(super) fn ask_after_handshake(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
         let Some(security) = remote.security.as_deref_mut() else { return };
@@ -175,7 +175,7 @@ impl Participant {
         }
     }
 
-    /// Something of the exchange of keys has come from a peer. Only the peer of the handshake has the key of this
+    /// A message of the exchange of keys has come from a peer. Only the peer of the handshake has the key of this
     /// channel: it has the present addresses of this participant, even if its answers to questions wait for keys.
     pub(super) fn hear_of_keys(&mut self, rx: &Reception<'_>, from: GuidPrefix) {
         if let Some(remote) = self.remotes.get_mut(&from)

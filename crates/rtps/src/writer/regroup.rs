@@ -65,8 +65,8 @@ impl Writer {
         }
     }
 
-    /// The next message for all readers computes its targets. Those of a single reader are made at once, because its
-    /// repairs share them.
+    /// The next message for all readers computes its targets. The targets of a single reader are made at once, because
+    /// its repairs share them.
     fn forget_targets(&mut self) {
         self.group.forget_targets();
         if self.readers.len() == 1 {

@@ -1,4 +1,4 @@
-//! What messages for all readers must meet, without a look at each reader.
+//! The requirements of messages for all readers, without a look at each reader.
 
 use alloc::vec::Vec;
 

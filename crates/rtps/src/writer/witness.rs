@@ -42,7 +42,8 @@ pub(super) fn count_looks(readers: usize) {
     let _ = readers;
 }
 
-/// Counts readers that the writer looked at to find the destinations of messages for all, for tests that bound the work.
+/// Counts readers that the writer looked at to find the destinations of messages for all readers, for tests that bound
+/// the work.
 pub(super) fn count_regrouped(readers: usize) {
     #[cfg(test)]
     REGROUPED.set(REGROUPED.get() + readers);

@@ -73,10 +73,6 @@ impl<T> BoxList<T> {
         self.0.push(Box::new(item));
     }
 
-    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
-        (index < self.0.len()).then(|| *self.0.remove(index))
-    }
-
     /// Removes an item, and puts the last one in its place.
     pub(crate) fn swap_remove(&mut self, index: usize) -> Option<T> {
         (index < self.0.len()).then(|| *self.0.swap_remove(index))
@@ -100,9 +96,9 @@ mod tests {
         assert_eq!((list.len(), list.iter().len(), list.last()), (199, 199, Some(&[199; 100])));
         assert_eq!(list.swap_remove(0), Some([1; 100]));
         assert_eq!(list.get_mut(0), Some(&mut [199; 100]));
-        assert_eq!(list.remove(0), Some([199; 100]));
-        assert_eq!(list.get(0), Some(&[2; 100]));
-        assert_eq!((list.remove(197), list.swap_remove(197), list.get(197)), (None, None, None));
+        assert_eq!(list.swap_remove(0), Some([199; 100]));
+        assert_eq!(list.get(0), Some(&[198; 100]));
+        assert_eq!((list.swap_remove(197), list.get(197)), (None, None));
         list.iter_mut().for_each(|item| item[0] = 0);
         assert!(!list.is_empty() && list.iter().all(|item| item[0] == 0));
     }

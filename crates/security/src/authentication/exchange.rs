@@ -317,7 +317,7 @@ impl Authenticator {
                 Work::Conclude { local, check, sent: Arc::clone(sent), reply }
             }
             (Some(Message::Final(last)), Some(Phase::Wait(_))) => {
-                let (candidates, left_out) = pair.to_confirm(input.now, &last, running.source, self.trust_number);
+                let (candidates, left_out) = pair.candidates_for(input.now, &last, running.source, self.trust_number);
                 running.is_partial = left_out > 0;
                 if running.is_partial {
                     self.statistics.not_examined = self.statistics.not_examined.saturating_add(1);

@@ -212,7 +212,7 @@ impl Pair {
     /// The candidates by which a last message from an address is verified, and the number of those that are left out.
     /// The first verification is free, all others have a budget. The candidates take turns, so that a true one that was
     /// left out verifies a repetition of the message.
-    pub(super) fn to_confirm(
+    pub(super) fn candidates_for(
         &mut self,
         now: Instant,
         last: &Final,

@@ -304,18 +304,15 @@ impl ReaderCore {
         true
     }
 
-    /// Requests the channel to this writer, which was put off, once samples come. Returns `false` unless the reader is
-    /// open and matches the writer.
-    pub(in crate::driver) fn watch_for_samples(&self, writer: Guid) -> bool {
+    /// Demands a channel from this writer once samples come, until [`Self::stop_watching`]. Returns whether
+    /// samples have come already; `None` unless the reader is open and matches the writer.
+    pub(in crate::driver) fn watch_for_samples(&self, writer: Guid) -> Option<bool> {
         let mut state = self.lock();
         let is_matched = !state.closed && state.matched.binary_search(&writer).is_ok();
-        if is_matched {
-            state.samples.watch(writer);
-        }
-        is_matched
+        is_matched.then(|| state.samples.watch(writer))
     }
 
-    /// The channel to this writer is requested before samples come.
+    /// The reader gets no channel from this writer, or has it.
     pub(in crate::driver) fn stop_watching(&self, writer: Guid) {
         self.lock().samples.forget(writer);
     }

@@ -5,7 +5,7 @@ use peregrine_rtps::id::Guid;
 /// Messages with samples, or fragments, after which a reader requests a channel of shared memory that it put off.
 const MESSAGES: u8 = 2;
 
-/// The writers of a reader that has put off the request for a channel of shared memory.
+/// The writers from which a reader has no channel of shared memory yet, but may get one.
 #[derive(Debug, Default)]
 pub(in crate::driver) struct SampleWatch {
     /// How many messages are missing, sorted by writer. At most one for each matched writer.
@@ -15,9 +15,14 @@ pub(in crate::driver) struct SampleWatch {
 }
 
 impl SampleWatch {
-    pub(in crate::driver) fn watch(&mut self, writer: Guid) {
-        if let Err(place) = self.place_of(writer) {
-            self.watched.insert(place, (writer, MESSAGES));
+    /// Watches a writer until [`Self::forget`]. Returns whether enough messages have come already.
+    pub(in crate::driver) fn watch(&mut self, writer: Guid) -> bool {
+        match self.place_of(writer) {
+            Ok(place) => self.watched.get(place).is_some_and(|(_, missing)| *missing == 0),
+            Err(place) => {
+                self.watched.insert(place, (writer, MESSAGES));
+                false
+            }
         }
     }
 
@@ -41,17 +46,16 @@ impl SampleWatch {
         !self.active.is_empty()
     }
 
-    /// The writers that have sent enough, which are not watched any more.
+    /// The writers that have sent enough, each once.
     pub(in crate::driver) fn take_active(&mut self) -> Vec<Guid> {
         std::mem::take(&mut self.active)
     }
 
     fn note_if_watched(&mut self, writer: Guid) {
         let Ok(place) = self.place_of(writer) else { return };
-        let Some((_, missing)) = self.watched.get_mut(place) else { return };
+        let Some((_, missing)) = self.watched.get_mut(place).filter(|(_, missing)| *missing > 0) else { return };
         *missing -= 1;
         if *missing == 0 {
-            self.watched.remove(place);
             self.active.push(writer);
         }
     }
@@ -74,7 +78,7 @@ mod tests {
     #[test]
     fn writer_is_active_once_after_enough_messages() {
         let mut watch = SampleWatch::default();
-        [2, 1, 3].into_iter().for_each(|number| watch.watch(writer(number)));
+        assert!([2, 1, 3].into_iter().all(|number| !watch.watch(writer(number))));
         for number in [1, 2, 4] {
             watch.note(writer(number));
             assert!(!watch.has_active());
@@ -85,6 +89,7 @@ mod tests {
         assert_eq!(watch.take_active(), [writer(2)]);
         watch.note(writer(2));
         assert!(!watch.has_active());
+        assert_eq!([1, 2, 3].map(|number| watch.watch(writer(number))), [false, true, false]);
     }
 
     #[test]

@@ -39,6 +39,8 @@ use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 impl SharedMemory {
     pub(super) fn request_at(&self, reader: &Arc<ReaderCore>, writer: Guid, at: SharedMemoryAddress) {
         let (key, now) = (ChannelKey { writer, is_reliable: reader.lock().reader.is_reliable() }, now());
+        // Samples may come while the request waits.
+        let _ = reader.watch_for_samples(writer);
         let request = ReaderRequest {
             core: Arc::downgrade(reader),
             guid: reader.guid,
@@ -71,22 +73,36 @@ impl SharedMemory {
     }
 
     /// Puts off requests until samples come. The readers get messages.
-    fn defer(&self, requests: Vec<RequestedChannel>) {
+    fn defer(&self, requests: Vec<RequestedChannel>, now: Instant) {
         let Some(host) = self.host() else { return };
+        let mut has_demand = false;
         for wanted in requests.into_iter().flat_map(RequestedChannel::into_each) {
             let (reader, writer) = (wanted.reader.guid, wanted.key.writer);
             let core = wanted.reader.core.upgrade();
-            // Before the reader watches, so that the first samples find the request. A thread that ends the match
-            // first ends it at the reader, and then cancels the request.
+            // Before the reader is asked, so that samples that come from then on find the request. A thread that ends
+            // the match first ends it at the reader, and then cancels the request.
             if !lock(&self.connect_queue).deferred.add(&wanted) {
                 let text = format!("{MATCHES_MAX} requests of the reader are put off");
                 self.fall_back(wanted, NoSharedMemory::NotConnected(text));
-            } else if core.is_some_and(|core| core.watch_for_samples(writer)) {
-                log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "no channel until samples come"));
-                host.observe_path(reader, writer, DeliveryPath::Messages(NoSharedMemory::NoSamplesYet));
-            } else {
-                lock(&self.connect_queue).deferred.remove(reader, Some(writer));
+                continue;
             }
+            match core.and_then(|core| core.watch_for_samples(writer)) {
+                Some(false) => {
+                    log(Level::DEBUG, move || tracing::debug!(%reader, %writer, "no channel until samples come"));
+                    host.observe_path(reader, writer, DeliveryPath::Messages(NoSharedMemory::NoSamplesYet));
+                }
+                Some(true) => {
+                    let mut connect_queue = lock(&self.connect_queue);
+                    if let Some(demanded) = connect_queue.deferred.take(reader, writer, now + ANSWER_TIMEOUT) {
+                        connect_queue.want(now, demanded);
+                        has_demand = true;
+                    }
+                }
+                None => lock(&self.connect_queue).deferred.remove(reader, Some(writer)),
+            }
+        }
+        if has_demand {
+            self.wake();
         }
     }
 
@@ -181,7 +197,7 @@ impl SharedMemory {
             }
         }
         if !deferred.is_empty() {
-            self.defer(deferred);
+            self.defer(deferred, now);
         }
         if !joining.is_empty() {
             self.join(joining);
@@ -200,12 +216,7 @@ impl SharedMemory {
         connect_queue.is_connecting |= !resumed.is_empty();
         drop(connect_queue);
         let mut requests = Requests::default();
-        for resumed in resumed {
-            if let Some(core) = resumed.reader.core.upgrade() {
-                core.stop_watching(resumed.key.writer);
-            }
-            requests.add(resumed);
-        }
+        resumed.into_iter().for_each(|resumed| _ = requests.add(resumed));
         connections.queue(requests);
     }
 
@@ -338,6 +349,9 @@ impl SharedMemory {
     pub(super) fn fall_back(&self, wanted: ChannelRequest, reason: NoSharedMemory) {
         let Some(host) = self.host() else { return };
         let (reader, writer, is_lasting) = (wanted.reader.guid, wanted.key.writer, reason.is_lasting());
+        if let Some(core) = wanted.reader.core.upgrade() {
+            core.stop_watching(writer);
+        }
         if wanted.reader.is_reported && !is_lasting {
             log(Level::DEBUG, move || tracing::debug!(%reader, %writer, %reason, "samples still come in messages"));
         } else {

@@ -269,7 +269,9 @@ impl AttachedReader {
         self.stage = Stage::Attached { live_from: None };
         self.attached_at = Some(now());
         self.is_reported = false;
-        self.below = self.core.lock().reader.acknowledged_below(writer);
+        let mut state = self.core.lock();
+        state.samples.forget(writer);
+        self.below = state.reader.acknowledged_below(writer);
     }
 
     /// Number and timestamp of an entry, if it is a value that the reader takes.

@@ -1,5 +1,6 @@
 //! Channels that are created before samples come, and the others.
 
+use super::super::requests::{ANSWER_TIMEOUT, ChannelRequest, ReaderRequest};
 use super::retries::next_paths;
 use super::*;
 use crate::NoSharedMemory;
@@ -130,4 +131,22 @@ fn channels_to_processes_that_start_together_are_created_without_samples() {
         writer.write(&Number { value: value as u64 }).unwrap();
         assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: value as u64 }));
     }
+}
+
+#[test]
+fn samples_that_came_while_the_request_waited_create_the_channel() {
+    let pairs = Pairs::new(225, WaitStrategy::default());
+    let pair = pairs.without();
+    let (reader, writer) = (pairs.readers[pair].guid(), pairs.writers[pair].guid());
+    let there = shared(&pairs.sides[1]);
+    let waiting = lock(&there.connect_queue).deferred.take(reader, writer, now() + ANSWER_TIMEOUT).unwrap();
+    (1..=2).for_each(|value| pairs.write_and_take(pair, value));
+    pairs.eventually("the samples find no request", || {
+        !core_of(&pairs.sides[1], &pairs.readers[pair]).lock().samples.has_active()
+    });
+    let request = ReaderRequest { is_demanded: false, ..waiting.reader };
+    lock(&there.connect_queue).want(now(), ChannelRequest { reader: request, ..waiting });
+    there.wake();
+    pairs.eventually("no further sample is needed", || pairs.reached()[pair]);
+    assert_eq!(pairs.deferred(), TOPICS - EAGER - 1);
 }
